@@ -1,0 +1,1 @@
+"""The tests of trio_tools; helpers are imported as `tests.<module>`."""

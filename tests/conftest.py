@@ -1,0 +1,16 @@
+"""What all tests share.
+
+Time: a test that waits takes the `autojump_clock` fixture of pytest-trio, or calls
+`trio.run(main, clock=MockClock(autojump_threshold=0))` itself where it is driven by Hypothesis.
+"""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+# Speed differs by a factor of ten between machines; a test that must be fast says so itself.
+settings.register_profile("dev", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("ci", settings.get_profile("dev"), derandomize=True, print_blob=True)
+settings.load_profile("ci" if os.environ.get("CI") else "dev")
