@@ -1,0 +1,176 @@
+"""Sessions that run on a fresh machine: Python 3.11 or newer and pip are all they ask for.
+
+`python -m pip install "nox[uv]"`, then `python -m nox -s <session>`. Without uv nox falls back to
+virtualenv and pip: the same environments, made about ten times slower.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nox
+
+nox.needs_version = ">=2025.10.16"
+nox.options.default_venv_backend = "uv|virtualenv"
+nox.options.reuse_venv = "yes"
+nox.options.download_python = "never"
+# nox makes a missing interpreter an error where CI is set; here it is skipped with a line that says
+# so, and only a machine that has none of them is an error (see `tests`).
+nox.options.error_on_missing_interpreters = False
+nox.options.sessions = ["tests", "types", "lint", "wheel", "docs"]
+
+ROOT = Path(__file__).parent
+VERSIONS = ("3.11", "3.12", "3.13")
+PACKAGE = "trio_tools"
+# What the tests read beside the package; the wheel session takes it to an empty folder.
+BESIDE_THE_TESTS = (
+    "README.md",
+    "pyproject.toml",
+    "noxfile.py",
+    ".ci",
+    "tests",
+    "docs",
+    "examples",
+    "changelog.d",
+)
+
+
+def _runs(version: str) -> bool:
+    # A shim named python3.12 may exist and then refuse to run, so being on the path is not enough.
+    if sys.version_info[:2] == tuple(map(int, version.split("."))):
+        return True
+    command = shutil.which(f"python{version}")
+    if command is None:
+        return False
+    return subprocess.run([command, "-c", ""], capture_output=True, check=False).returncode == 0
+
+
+FOUND = tuple(version for version in VERSIONS if _runs(version))
+
+
+def _group(name: str) -> list[str]:
+    groups = nox.project.load_toml(ROOT / "pyproject.toml")["dependency-groups"]
+    return list(groups[name])
+
+
+def _install(session: nox.Session, python: Path, *requirements: str) -> None:
+    """Install into an environment that is not the session's own."""
+    if session.venv_backend == "uv":
+        session.run("uv", "pip", "install", "--quiet", "--python", str(python), *requirements, external=True)
+    else:
+        session.run(str(python), "-m", "pip", "install", "--quiet", *requirements, external=True)
+
+
+@nox.session
+def demo(session: nox.Session) -> None:
+    """Run the main job: one batch that ends in every way, and its timeline."""
+    session.install("-e", ".[cli,mcp]", *_group("demo"))
+    session.run("trio-tools", "demo", *session.posargs)
+
+
+if FOUND:
+
+    @nox.session(python=VERSIONS)
+    def tests(session: nox.Session) -> None:
+        """Run the tests on each interpreter found; the newest one measures branch coverage."""
+        session.install("-e", ".[all]", *_group("test"), *_group("demo"))
+        if session.python != FOUND[-1] or session.posargs:
+            session.run("pytest", *session.posargs)
+            return
+        data = Path(session.create_tmp()) / "coverage"
+        env = {"COVERAGE_FILE": str(data)}
+        session.run("coverage", "erase", env=env)
+        session.run("coverage", "run", "-m", "pytest", env=env)
+        session.run("coverage", "combine", "--quiet", env=env)
+        session.run("coverage", "report", env=env)
+
+else:
+
+    @nox.session(python=False)
+    def tests(session: nox.Session) -> None:
+        """Say that no interpreter was found."""
+        session.error(f"none of Python {', '.join(VERSIONS)} was found: install one of them")
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Hold package, tests and examples against pyright strict, and the public types against 100 %."""
+    session.install("-e", ".[all]", *_group("test"), *_group("types"))
+    session.run("pyright", *session.posargs)
+    report = session.run("pyright", "--verifytypes", PACKAGE, "--ignoreexternal", silent=True)
+    score = [line.strip() for line in str(report).splitlines() if "completeness score" in line]
+    session.log(f"{PACKAGE}: {' '.join(score)}")
+    if score != ["Type completeness score: 100%"]:
+        session.error(f"the public types are not complete:\n{report}")
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Run ruff, the formatter's check and flake8-async."""
+    session.install(*_group("lint"))
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+    # Tests are left out: half of them misuse trio on purpose.
+    checked = [name for name in (PACKAGE, "examples") if (ROOT / name).exists()]
+    session.run("flake8-async", "--enable=ASYNC", *checked)
+
+
+@nox.session
+def wheel(session: nox.Session) -> None:
+    """Build, install into empty environments, and run the tests from an empty folder."""
+    session.install(*_group("wheel"))
+    place = Path(session.create_tmp())
+    shutil.rmtree(place)
+    place.mkdir()
+    session.run("python", "-m", "build", "--outdir", str(place / "dist"), silent=True)
+    (built,) = (place / "dist").glob("*.whl")
+    python = Path("bin") / "python"
+
+    session.run("python", "-m", "venv", str(place / "core"))
+    _install(session, place / "core" / python, str(built))
+    everything = place / "everything"
+    session.run("python", "-m", "venv", str(everything))
+    _install(session, everything / python, f"{built}[all]", *_group("test"), *_group("demo"))
+
+    empty = place / "empty"
+    empty.mkdir()
+    with session.chdir(empty):
+        # Isolated, so that neither this folder nor a variable of the machine lends a module.
+        session.run(str(place / "core" / python), "-I", "-c", f"import {PACKAGE}", external=True)
+        session.run(str(everything / python), "-I", "-m", "pip", "check", external=True)
+        for name in filter(lambda name: (ROOT / name).exists(), BESIDE_THE_TESTS):
+            if (ROOT / name).is_dir():
+                shutil.copytree(
+                    ROOT / name, empty / name, ignore=shutil.ignore_patterns("__pycache__", "_build")
+                )
+            else:
+                shutil.copy(ROOT / name, empty / name)
+        path = os.pathsep.join([str(everything / "bin"), os.environ["PATH"]])
+        posargs = session.posargs or ["-m", "not slow"]
+        session.run(
+            str(everything / python), "-P", "-m", "pytest", *posargs, external=True, env={"PATH": path}
+        )
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """Build the docs, where a warning is an error, and run every snippet of them."""
+    session.install("-e", ".[all]", *_group("test"), *_group("demo"), *_group("docs"))
+    built = ROOT / "docs" / "_build"
+    session.run(
+        "sphinx-build", "--fail-on-warning", "--keep-going", "--quiet", "-b", "html", "docs", str(built)
+    )
+    session.run("pytest", "tests/test_docs.py", *session.posargs)
+    session.log(f"open {built / 'index.html'}")
+
+
+@nox.session(venv_backend="uv", python=FOUND[0] if FOUND else None)
+def lowest(session: nox.Session) -> None:
+    """Run the tests with the lowest version that each dependency declares; needs uv."""
+    session.install("--resolution", "lowest-direct", "-e", ".[all]", *_group("test"), *_group("demo"))
+    session.run("uv", "pip", "list", external=True)
+    session.run("pytest", *session.posargs)
