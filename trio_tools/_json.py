@@ -1,0 +1,589 @@
+"""JSON that is taken without loss, and the frozen containers it is kept in.
+
+A snapshot is made in one pass that checks, copies and freezes. Types are told apart with ``type(x) is ...``
+only: ``isinstance`` asks ``__class__`` and membership in a set or tuple asks the metaclass, and both would
+run code of the object under check (`MA-3`).
+
+Every operation on the frozen containers is iterative or falls back to an iterative form, because the depth
+of admitted JSON is a setting and Python's stack is not.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from decimal import Decimal
+from math import isfinite
+from typing import Any, NoReturn, SupportsIndex, TypeAlias, TypeGuard, Union, cast, final
+
+JsonValue: TypeAlias = Union[None, bool, int, float, str, list["JsonValue"], dict[str, "JsonValue"]]  # noqa: UP007, RUF036
+"""Any JSON value; arrays and objects that the library hands out are `FrozenList` and `FrozenDict`.
+
+It is a `typing.Union` object at run time, not a string, so that a signature that uses it can be recognised.
+"""
+
+JsonSchema: TypeAlias = Mapping[str, JsonValue]
+"""A JSON Schema as a frozen JSON object; a boolean schema is spelled ``{}`` or ``{"not": {}}``."""
+
+_NOT_JSON = "not a JSON value"
+_NOT_FINITE = "NaN or an infinity"
+_NOT_A_KEY = "an object key that is not a string"
+_COLLISION = "two keys that become equal"
+_CYCLE = "a container that contains itself"
+_SURROGATE = "a lone surrogate"
+_CHANGED = "a container that changed while it was copied"
+
+# `type` by a name that a type checker does not narrow by: it would make `Any` partially unknown.
+_kind_of: Callable[[object], object] = type
+
+# Up to this many levels recursion is used, since it is the faster form; deeper values take the iterative one.
+_SHALLOW = 48
+
+
+class NotLossless(ValueError):  # noqa: N818  (a fact about a value; whose error it is, the caller decides)
+    """The value is not JSON, or JSON would lose part of it.
+
+    The text is a short reason and quotes nothing of the value.
+    """
+
+
+class TooDeep(NotLossless):
+    """The containers of the value nest deeper than the limit.
+
+    `levels` is the limit that was exceeded; the outermost container counts one (`MA-6`).
+    """
+
+    def __init__(self, levels: int) -> None:
+        super().__init__(f"nested deeper than {levels} levels")
+        self.levels = levels
+
+    def __reduce__(self) -> tuple[type["TooDeep"], tuple[int]]:
+        return TooDeep, (self.levels,)
+
+
+class _DeepError(Exception):
+    """The recursive form gives up, and the iterative one takes over."""
+
+
+@final
+class FrozenDict(dict[str, JsonValue]):
+    """A JSON object that cannot be changed.
+
+    It is a `dict` for `json`, for validators and for ``==``; each method that would change it raises
+    `TypeError`. The `copy` module gives the object itself, its own ``copy()`` a plain shallow `dict`, `thaw`
+    a plain deep copy. Comparing, hashing, pickling and ``repr`` work at any depth.
+
+    Calling the class takes a snapshot of a mapping of lossless JSON, or of key-value pairs, and raises
+    `NotLossless` for anything else.
+
+    Keeps `MA-7` and `MA-15`.
+    """
+
+    __slots__ = ("_height",)
+    _height: int
+
+    def __new__(cls, source: Mapping[str, object] | Iterable[tuple[str, object]] = (), /) -> "FrozenDict":
+        return cast("FrozenDict", freeze_arguments(dict(source), depth=_ANY_DEPTH))
+
+    def __init__(self, source: Mapping[str, object] | Iterable[tuple[str, object]] = (), /) -> None:
+        # `dict.__init__` would be a second `update`, open to everybody who holds the object.
+        del source
+
+    def __eq__(self, other: object) -> bool:
+        return _equal(self, other, _python_equal) if _is_object(other) else NotImplemented
+
+    def __ne__(self, other: object) -> bool:
+        return not _equal(self, other, _python_equal) if _is_object(other) else NotImplemented
+
+    def __hash__(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  (a dict that cannot change may be hashed)
+        return _hash(self)
+
+    def __repr__(self) -> str:
+        return _write(self, _python_scalar, ", ", ": ")
+
+    def __copy__(self) -> "FrozenDict":
+        return self
+
+    def __deepcopy__(self, memo: object) -> "FrozenDict":
+        return self
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Callable[..., object], tuple[object, ...]]:
+        return _from_rows, (_to_rows(self),)
+
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
+        return _from_rows, (_to_rows(self),)
+
+
+@final
+class FrozenList(list[JsonValue]):
+    """A JSON array that cannot be changed; what `FrozenDict` says holds for it as well.
+
+    Keeps `MA-7` and `MA-15`.
+    """
+
+    __slots__ = ("_height",)
+    _height: int
+
+    def __new__(cls, source: Iterable[object] = (), /) -> "FrozenList":
+        return cast("FrozenList", freeze_arguments(list(source), depth=_ANY_DEPTH))
+
+    def __init__(self, source: Iterable[object] = (), /) -> None:
+        del source
+
+    def __eq__(self, other: object) -> bool:
+        return _equal(self, other, _python_equal) if _is_array(other) else NotImplemented
+
+    def __ne__(self, other: object) -> bool:
+        return not _equal(self, other, _python_equal) if _is_array(other) else NotImplemented
+
+    def __hash__(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  (a list that cannot change may be hashed)
+        return _hash(self)
+
+    def __repr__(self) -> str:
+        return _write(self, _python_scalar, ", ", ": ")
+
+    def __copy__(self) -> "FrozenList":
+        return self
+
+    def __deepcopy__(self, memo: object) -> "FrozenList":
+        return self
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Callable[..., object], tuple[object, ...]]:
+        return _from_rows, (_to_rows(self),)
+
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
+        return _from_rows, (_to_rows(self),)
+
+
+_Frozen: TypeAlias = FrozenDict | FrozenList
+
+_ANY_DEPTH = 2**62
+
+_new_dict = cast("Callable[[type[FrozenDict]], FrozenDict]", dict.__new__)
+_new_list = cast("Callable[[type[FrozenList]], FrozenList]", list.__new__)
+_fill_dict = cast("Callable[[FrozenDict, dict[str, JsonValue]], None]", dict[str, JsonValue].update)
+_fill_list = cast("Callable[[FrozenList, list[JsonValue]], None]", list[JsonValue].extend)
+# The slots' own setters: `__setattr__` is refused to everybody.
+_set_dict_height = cast("Callable[[FrozenDict, int], None]", FrozenDict.__dict__["_height"].__set__)
+_set_list_height = cast("Callable[[FrozenList, int], None]", FrozenList.__dict__["_height"].__set__)
+
+
+def _is_object(value: object) -> TypeGuard[dict[Any, Any]]:
+    return isinstance(value, dict)
+
+
+def _is_array(value: object) -> TypeGuard[list[Any]]:
+    return isinstance(value, list)
+
+
+def _refuse_changes(cls: type, names: Iterable[str]) -> None:
+    # A loop, not a method each: they would have to repeat every overload of the builtin types to say no.
+    for name in names:
+
+        def refuse(self: object, *_: object, **__: object) -> NoReturn:
+            raise TypeError(f"{type(self).__name__} is frozen; thaw() gives a copy that can be changed")
+
+        refuse.__name__ = name
+        refuse.__qualname__ = f"{cls.__name__}.{name}"
+        setattr(cls, name, refuse)
+
+
+_ALWAYS = ("__setitem__", "__delitem__", "__setattr__", "__delattr__", "clear", "pop")
+_refuse_changes(FrozenDict, (*_ALWAYS, "__ior__", "popitem", "setdefault", "update"))
+_refuse_changes(
+    FrozenList, (*_ALWAYS, "__iadd__", "__imul__", "append", "extend", "insert", "remove", "reverse", "sort")
+)
+
+
+def _make_dict(plain: dict[str, JsonValue], height: int) -> FrozenDict:
+    frozen = _new_dict(FrozenDict)
+    _fill_dict(frozen, plain)
+    _set_dict_height(frozen, height)
+    return frozen
+
+
+def _make_list(plain: list[JsonValue], height: int) -> FrozenList:
+    frozen = _new_list(FrozenList)
+    _fill_list(frozen, plain)
+    _set_list_height(frozen, height)
+    return frozen
+
+
+def is_frozen(value: object) -> TypeGuard[_Frozen]:
+    """Tells whether the value is one of the library's own frozen containers; it runs no code of the value."""
+    kind = _kind_of(value)
+    return kind is FrozenDict or kind is FrozenList
+
+
+def height_of(value: JsonValue) -> int:
+    """Returns how many containers nest in a frozen value, itself included; a scalar has none."""
+    return value._height if is_frozen(value) else 0  # pyright: ignore[reportPrivateUsage]
+
+
+def freeze_arguments(obj: object, *, depth: int) -> JsonValue:
+    """Takes a frozen, detached snapshot of arguments that are lossless JSON.
+
+    Exactly `dict` with `str` keys, `list`, `str`, `int`, `float`, `bool` and `None` pass, and the frozen
+    containers, which are shared and not copied. In strings and keys a surrogate pair becomes its character.
+    No code of the object runs.
+
+    Raises `NotLossless` for anything else (a lone surrogate, keys that collide, NaN, an infinity, a cycle)
+    and `TooDeep` where more than `depth` containers nest. Keeps `MA-2` to `MA-7`.
+    """
+    return _freeze(obj, depth, _strict_text)
+
+
+def freeze_value(obj: object, *, depth: int) -> JsonValue:
+    """Takes a frozen, detached snapshot of a value that a body returned.
+
+    It differs from `freeze_arguments` in one point: a lone surrogate becomes U+FFFD. Keys that this makes
+    equal are `NotLossless`. Keeps `MA-11`.
+    """
+    return _freeze(obj, depth, repair_text)
+
+
+_Memo: TypeAlias = dict[int, _Frozen | None]
+
+
+def _freeze(obj: object, depth: int, text: Callable[[str], str]) -> JsonValue:
+    kind = _kind_of(obj)
+    if kind is not dict and kind is not list:
+        frozen = _freeze_leaf(obj, {}, 0, text)
+    else:
+        freeze = _freeze_dict if kind is dict else _freeze_list
+        try:
+            frozen = freeze(obj, {}, 1, text)
+        except (_DeepError, RecursionError):
+            frozen = _freeze_deep(obj, depth, text)
+        except RuntimeError:
+            # Only another thread can have done it, but it must not look like a fault of the library.
+            raise NotLossless(_CHANGED) from None
+    if height_of(frozen) > depth:
+        raise TooDeep(depth)
+    return frozen
+
+
+def _freeze_leaf(obj: Any, memo: _Memo, level: int, text: Callable[[str], str]) -> JsonValue:
+    # What the loops below leave over: containers, what is no JSON, and the scalar that is a whole document.
+    kind = _kind_of(obj)
+    if kind is dict:
+        return _freeze_dict(obj, memo, level + 1, text)
+    if kind is list:
+        return _freeze_list(obj, memo, level + 1, text)
+    if kind is FrozenDict or kind is FrozenList or obj is None or kind is int or kind is bool:
+        return obj
+    if kind is str:
+        return text(obj)
+    if kind is float:
+        if isfinite(obj):
+            return obj
+        raise NotLossless(_NOT_FINITE)
+    raise NotLossless(_NOT_JSON)
+
+
+def _freeze_dict(source: Any, memo: _Memo, level: int, text: Callable[[str], str]) -> _Frozen:
+    ident = id(source)
+    if ident in memo:
+        return _finished(memo[ident])
+    if level > _SHALLOW:
+        raise _DeepError
+    memo[ident] = None
+    plain: dict[str, JsonValue] = {}
+    height = 0
+    for key, value in source.items():
+        if type(key) is not str:
+            raise NotLossless(_NOT_A_KEY)
+        if not key.isascii():
+            key = text(key)
+        kind = _kind_of(value)
+        if kind is str:
+            plain[key] = value if value.isascii() else text(value)
+        elif kind is int or kind is bool or value is None:
+            plain[key] = value
+        else:
+            plain[key] = frozen = _freeze_leaf(value, memo, level, text)
+            if kind is not float:
+                height = max(height, height_of(frozen))
+    if len(plain) != len(source):
+        raise NotLossless(_COLLISION)
+    memo[ident] = made = _make_dict(plain, height + 1)
+    return made
+
+
+def _freeze_list(source: Any, memo: _Memo, level: int, text: Callable[[str], str]) -> _Frozen:
+    ident = id(source)
+    if ident in memo:
+        return _finished(memo[ident])
+    if level > _SHALLOW:
+        raise _DeepError
+    memo[ident] = None
+    plain: list[JsonValue] = []
+    height = 0
+    for value in source:
+        kind = _kind_of(value)
+        if kind is str:
+            plain.append(value if value.isascii() else text(value))
+        elif kind is int or kind is bool or value is None:
+            plain.append(value)
+        else:
+            frozen = _freeze_leaf(value, memo, level, text)
+            plain.append(frozen)
+            if kind is not float:
+                height = max(height, height_of(frozen))
+    memo[ident] = made = _make_list(plain, height + 1)
+    return made
+
+
+def _finished(known: _Frozen | None) -> _Frozen:
+    if known is None:
+        raise NotLossless(_CYCLE)
+    return known
+
+
+def _freeze_deep(source: Any, depth: int, text: Callable[[str], str]) -> _Frozen:
+    # Innermost containers first, so that each call below finds its children in the memo and does not recurse.
+    memo: _Memo = {}
+    try:
+        for container in _innermost_first(source, depth):
+            _freeze_leaf(container, memo, 0, text)
+    except RuntimeError:
+        raise NotLossless(_CHANGED) from None
+    return _finished(memo[id(source)])
+
+
+def _children(container: Any) -> Iterator[Any]:
+    kind = _kind_of(container)
+    return iter(container.values() if kind is dict or kind is FrozenDict else container)
+
+
+def _innermost_first(root: Any, depth: int) -> list[Any]:
+    """Lists each container once, after those in it: the frozen ones if the root is frozen, else the plain."""
+    first, second = (FrozenDict, FrozenList) if is_frozen(root) else (dict, list)
+    finished: list[Any] = []
+    done = {id(root): False}
+    path: list[tuple[Any, Iterator[Any]]] = [(root, _children(root))]
+    while path:
+        container, rest = path[-1]
+        for child in rest:
+            kind = _kind_of(child)
+            if kind is first or kind is second:
+                state = done.get(id(child))
+                if state is None:
+                    if len(path) >= depth:
+                        raise TooDeep(depth)
+                    done[id(child)] = False
+                    path.append((child, _children(child)))
+                    break
+                if not state:
+                    raise NotLossless(_CYCLE)
+        else:
+            path.pop()
+            done[id(container)] = True
+            finished.append(container)
+    return finished
+
+
+def repair_text(text: str) -> str:
+    """Returns the text with surrogate pairs joined to their characters and lone surrogates made U+FFFD.
+
+    Text without surrogates comes back as the same object. Keeps `MA-11` and the text half of `BD-4`.
+    """
+    if _has_surrogates(text):
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+def _strict_text(text: str) -> str:
+    if _has_surrogates(text):
+        try:
+            return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+        except UnicodeDecodeError:
+            raise NotLossless(_SURROGATE) from None
+    return text
+
+
+def _has_surrogates(text: str) -> bool:
+    if text.isascii():
+        return False
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+def thaw(value: JsonValue) -> JsonValue:
+    """Returns a detached copy of frozen JSON in plain `dict` and `list` objects; a scalar is itself.
+
+    A container that occurs twice in the value is one object in the copy as well, as with `copy.deepcopy`. It
+    works at any depth (`MA-7`).
+    """
+    kind = _kind_of(value)
+    if kind is not FrozenDict and kind is not FrozenList:
+        return value
+    frozen = cast("_Frozen", value)
+    if frozen._height == 1:  # pyright: ignore[reportPrivateUsage]
+        return frozen.copy()
+    memo: dict[int, Any] = {}
+    if frozen._height > _SHALLOW:  # pyright: ignore[reportPrivateUsage]
+        for container in _innermost_first(frozen, _ANY_DEPTH):
+            _thaw_container(container, memo)
+    return _thaw_container(frozen, memo)
+
+
+def _thaw_container(frozen: Any, memo: dict[int, Any]) -> Any:
+    ident = id(frozen)
+    if ident in memo:
+        return memo[ident]
+    # `copy` of a frozen container gives a plain one at C speed; what is left is to replace its containers.
+    memo[ident] = plain = frozen.copy()
+    if frozen._height > 1:
+        for key, value in frozen.items() if type(frozen) is FrozenDict else enumerate(frozen):
+            kind = _kind_of(value)
+            if kind is FrozenDict or kind is FrozenList:
+                plain[key] = _thaw_container(value, memo)
+    return plain
+
+
+def json_equal(a: JsonValue, b: JsonValue) -> bool:
+    """Tells whether two values are equal as JSON: ``true`` is not ``1``, while ``1.0`` is (`JS-3`)."""
+    return _equal(a, b, _json_scalars_equal)
+
+
+def _json_scalars_equal(a: object, b: object) -> bool:
+    return (type(a) is bool) is (type(b) is bool) and a == b
+
+
+def _python_equal(a: object, b: object) -> bool:
+    return a is b or bool(a == b)
+
+
+def _equal(a: Any, b: Any, scalars_equal: Callable[[object, object], bool]) -> bool:
+    pairs: list[tuple[Any, Any]] = [(a, b)]
+    # A pair that is known, or about to be compared, needs no second look: without this, a value that shares
+    # its parts takes time exponential in its depth. The pairs stay alive in here, for the ids to stay theirs.
+    seen: dict[tuple[int, int], tuple[Any, Any]] = {}
+    while pairs:
+        pair = left, right = pairs.pop()
+        if _is_object(left) and _is_object(right):
+            if left is right or (id(left), id(right)) in seen:
+                continue
+            seen[id(left), id(right)] = pair
+            if len(left) != len(right):
+                return False
+            for key, value in left.items():
+                if key not in right:
+                    return False
+                pairs.append((value, right[key]))
+        elif _is_array(left) and _is_array(right):
+            if left is right or (id(left), id(right)) in seen:
+                continue
+            seen[id(left), id(right)] = pair
+            if len(left) != len(right):
+                return False
+            pairs.extend(zip(left, right, strict=True))
+        elif not scalars_equal(left, right):
+            return False
+    return True
+
+
+def _hash(root: _Frozen) -> int:
+    hashes: dict[int, int] = {}
+    for container in _innermost_first(root, _ANY_DEPTH):
+        if type(container) is FrozenDict:
+            own = hash(
+                frozenset((key, hashes.get(id(value)) or hash(value)) for key, value in container.items())
+            )
+        else:
+            own = hash(tuple(hashes.get(id(value)) or hash(value) for value in container))
+        # Zero would read as unknown above, and the hash of the child would be computed from the start.
+        hashes[id(container)] = own or 1
+    return hashes[id(root)]
+
+
+_encode = json.JSONEncoder(
+    ensure_ascii=False, check_circular=False, allow_nan=False, separators=(",", ":")
+).encode
+_encode_text = json.JSONEncoder(ensure_ascii=False).encode
+
+
+def to_json_text(value: JsonValue) -> str:
+    """Returns the value as compact JSON text, non-ASCII characters kept, integers of any size written out.
+
+    It works at any depth. Keeps `MA-13`.
+    """
+    if height_of(value) <= _SHALLOW:
+        try:
+            return _encode(value)
+        except (ValueError, RecursionError):
+            # An integer with more digits than `str` agrees to print, or a stack that is nearly used up.
+            pass
+    return _write(value, _json_scalar, ",", ":")
+
+
+def _json_scalar(value: object) -> str:
+    if type(value) is int:
+        return _digits(value)
+    return _encode_text(value)
+
+
+def _python_scalar(value: object) -> str:
+    return _digits(value) if type(value) is int else repr(value)
+
+
+def _digits(number: int) -> str:
+    try:
+        return str(number)
+    except ValueError:
+        # `str` of an int stops at `sys.get_int_max_str_digits()`; a Decimal is as exact and knows no limit.
+        return str(Decimal(number))
+
+
+def _write(root: JsonValue, scalar: Callable[[object], str], comma: str, colon: str) -> str:
+    parts: list[str] = []
+    # The next piece to write is the last one; a piece of finished text is a tuple, which no JSON value is.
+    pieces: list[Any] = [root]
+    while pieces:
+        piece = pieces.pop()
+        if _kind_of(piece) is tuple:
+            parts.append(piece[0])
+        elif _is_object(piece):
+            inner: list[Any] = []
+            for key, value in piece.items():
+                inner += ((comma if inner else "") + scalar(key) + colon,), value
+            pieces += ("}",), *reversed(inner), ("{",)
+        elif _is_array(piece):
+            inner = []
+            for value in piece:
+                inner += (comma if inner else "",), value
+            pieces += ("]",), *reversed(inner), ("[",)
+        else:
+            parts.append(scalar(piece))
+    return "".join(parts)
+
+
+def _to_rows(root: _Frozen) -> list[Any]:
+    # A flat table of all containers, innermost first, for pickle recurses too. A row is keys (None for an
+    # array) and members; a member that is a container is the tuple of its row's number.
+    rows: list[Any] = []
+    numbers: dict[int, tuple[int]] = {}
+    for container in _innermost_first(root, _ANY_DEPTH):
+        keys = list(container) if type(container) is FrozenDict else None
+        rows.append(
+            (keys, [numbers[id(child)] if is_frozen(child) else child for child in _children(container)])
+        )
+        numbers[id(container)] = (len(rows) - 1,)
+    return rows
+
+
+def _from_rows(rows: list[Any]) -> _Frozen:
+    made: list[_Frozen] = []
+    keys: Any
+    members: Any
+    for keys, members in rows:
+        values: list[Any] = [made[member[0]] if type(member) is tuple else member for member in members]
+        height = 1 + max(map(height_of, values), default=0)
+        made.append(
+            _make_list(values, height)
+            if keys is None
+            else _make_dict(dict(zip(keys, values, strict=True)), height)
+        )
+    return made[-1]
