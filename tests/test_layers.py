@@ -29,6 +29,7 @@ CORE = (
     (2, "_bounding"),
     (2, "_result"),
     (2, "_schema"),
+    (3, "_fusion"),
     (3, "_scope"),
     (3, "_tool"),
     (4, "_execution"),
@@ -52,7 +53,7 @@ HOUSES: dict[str, frozenset[str]] = {
 }
 
 # Where tasks, scopes or time are the subject; the rest of the core is plain code, tested without a loop.
-SEES_TRIO = {"_scope", "_execution", "_pipeline", "_timeout", "_batch", "_registry"}
+SEES_TRIO = {"_fusion", "_scope", "_execution", "_pipeline", "_timeout", "_batch", "_registry"}
 CORE_PACKAGES = {"trio", "attrs", "cattrs", "jsonschema_rs"}
 
 # Packages that only some modules may import; a house stands for all its modules.
