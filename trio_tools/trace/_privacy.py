@@ -1,0 +1,159 @@
+"""How much of a step reaches the store.
+
+What is fixed or meta survives every level, for it is what the timeline is made of. Content is dropped,
+masked or kept. The filter makes a step of a step, so that whatever is stored can also be read back strictly.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import Any, Final, cast, final
+
+from attrs import evolve
+
+from trio_tools._content import Artifact
+from trio_tools._json import JsonValue
+
+from ._step import RunStep
+from ._wire import KEYS, KeyClass
+
+__all__ = ["PrivacyLevel", "filter_step", "mask_text"]
+
+
+@final
+class PrivacyLevel(StrEnum):
+    """How much content the stored copy of a step keeps (`TR-12`)."""
+
+    NONE = "none"
+    """Content is dropped and summed up: how long, how many, of which types."""
+    METADATA = "metadata"
+    """The same; the default."""
+    REDACTED = "redacted"
+    """Content is kept, secrets in it are masked, and each string ends after 2 000 characters."""
+    FULL = "full"
+    """Content is kept as it is."""
+
+
+_CONTENT: Final = tuple(key.member for key in KEYS if key.cls is KeyClass.CONTENT)
+_CAP: Final = 2000
+_CUT: Final = "…"
+_MASK: Final = "[redacted]"
+
+
+def filter_step(step: RunStep, level: PrivacyLevel) -> RunStep:
+    """Returns the copy of a step that may be stored at a level of privacy (`TR-12`); idempotent.
+
+    At the levels ``none`` and ``metadata`` no content is left, the reason of a cause included, and the
+    summary keys say how much there was. At ``redacted`` what looks like a secret becomes ``[redacted]`` and
+    each string is cut at 2 000 characters. At ``full`` the step itself comes back.
+    """
+    if level == PrivacyLevel.FULL:
+        return step
+    return _redacted(step) if level == PrivacyLevel.REDACTED else _summarized(step)
+
+
+def _summarized(step: RunStep) -> RunStep:
+    changes: dict[str, Any] = {name: None for name in _CONTENT if getattr(step, name) is not None}
+    if step.messages_sent is not None:
+        changes["messages_sent_count"] = len(step.messages_sent)
+    if step.content is not None:
+        changes["content_length"] = len(step.content)
+    if step.thinking is not None:
+        changes["thinking_length"] = len(step.thinking)
+    if step.tool_result is not None:
+        changes["tool_result_length"] = len(step.tool_result)
+    if step.tool_artifacts is not None:
+        changes["tool_artifacts_count"] = len(step.tool_artifacts)
+        changes["tool_artifact_types"] = tuple(str(artifact.type) for artifact in step.tool_artifacts)
+    if step.requested_tool_calls is not None:
+        changes["requested_tool_names"] = tuple(str(call["name"]) for call in step.requested_tool_calls)
+    if step.tool_cause is not None and "reason" in step.tool_cause:
+        changes["tool_cause"] = {name: text for name, text in step.tool_cause.items() if name != "reason"}
+    return evolve(step, content_redacted=True, **changes) if changes else step
+
+
+def _redacted(step: RunStep) -> RunStep:
+    changes: dict[str, Any] = {}
+    for name in _CONTENT:
+        value = getattr(step, name)
+        if value is not None:
+            changes[name] = _masked(value)
+    if step.tool_cause is not None and "reason" in step.tool_cause:
+        changes["tool_cause"] = {**step.tool_cause, "reason": mask_text(str(step.tool_cause["reason"]))}
+    return evolve(step, **changes) if changes else step
+
+
+def _masked(value: object, *, secret: bool = False) -> object:
+    if isinstance(value, str):
+        return _MASK if secret and value else mask_text(value)
+    if isinstance(value, Artifact):
+        return Artifact(value.type, mask_text(value.label), _masked(value.data))
+    if isinstance(value, Mapping):
+        row = cast("Mapping[str, JsonValue]", value)
+        return {key: _masked(item, secret=secret or _names_a_secret(key)) for key, item in row.items()}
+    if isinstance(value, list | tuple):
+        return [_masked(item, secret=secret) for item in cast("list[object]", value)]
+    return value
+
+
+# The names under which secrets travel in arguments and headers. A `token` is one, `max_tokens` is not.
+_SECRET_NAME: Final = re.compile(
+    r"(?:.*[-_. ])?(?:pass(?:word|wd|phrase|code)?|pwd|secret|(?:api|access|private|secret|signing)[-_ ]?key"
+    r"|token|authorization|auth|cookie|credentials?)",
+    re.IGNORECASE | re.DOTALL,
+)
+_HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+def _names_a_secret(key: str) -> bool:
+    return _SECRET_NAME.fullmatch(_HUMP.sub("_", key)) is not None
+
+
+_SECRETS: Final[tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]] = (
+    (
+        re.compile(
+            r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL
+        ),
+        _MASK,
+    ),
+    # JSON Web Tokens, and the keys that well-known services mark by a prefix.
+    (re.compile(r"\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*", re.ASCII), _MASK),
+    (re.compile(r"\b(?:sk|pk|rk)[-_](?:[a-zA-Z]+[-_])*[A-Za-z0-9_-]{16,}", re.ASCII), _MASK),
+    (re.compile(r"\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,})", re.ASCII), _MASK),
+    (re.compile(r"\bxox[abeoprs]-[\w-]{10,}", re.ASCII), _MASK),
+    (re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}", re.ASCII), _MASK),
+    (re.compile(r"\bAIza[\w-]{30,}", re.ASCII), _MASK),
+    # The password of a URL, and what stands behind the word that announces a secret.
+    (re.compile(r"(?<=://)([^\s/:@]{0,200}):[^\s/@]{1,500}(?=@)"), rf"\1:{_MASK}"),
+    (re.compile(r"\b(Bearer|Basic)\s+(?!\[redacted)[A-Za-z0-9._~+/=-]{8,}", re.IGNORECASE), rf"\1 {_MASK}"),
+    (
+        re.compile(
+            r"\b((?:\w{0,40}[-_])?(?:password|passwd|passphrase|pwd|secret|api[-_]?key|access[-_]?key|token))"
+            r"(\"?\s{0,3}[:=]\s{0,3}[\"']?)(?!\[redacted)[^\s\"',;&}{)]{3,}",
+            re.IGNORECASE,
+        ),
+        rf"\1\2{_MASK}",
+    ),
+)
+
+
+def _once(text: str) -> str:
+    for pattern, replacement in _SECRETS:
+        text = pattern.sub(replacement, text)
+    return text if len(text) <= _CAP else text[: _CAP - len(_CUT)] + _CUT
+
+
+def mask_text(text: str) -> str:
+    """Returns the text with what looks like a secret masked, at most 2 000 characters long; idempotent.
+
+    Tokens of well-known shapes, private keys, passwords in URLs and values behind words like ``password=``
+    are found. What does not look like a secret is not: where that matters, store less than ``redacted``.
+    """
+    # A cut can leave half a mask, or make something look like a secret that was none. The pass is therefore
+    # repeated until it changes nothing; what does not come to rest is masked whole, which is at rest.
+    for _ in range(6):
+        masked = _once(text)
+        if masked == text:
+            return text
+        text = masked
+    return _MASK
