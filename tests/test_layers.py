@@ -28,6 +28,8 @@ CORE = (
     (2, "_content"),
     (2, "_bounding"),
     (2, "_result"),
+    (2, "_violations"),
+    (2, "_shape"),
     (2, "_schema"),
     (3, "_fusion"),
     (3, "_scope"),
@@ -69,6 +71,8 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "opentelemetry": ("trace",),
     "mcp": ("mcp",),
     "mcp_types": ("mcp",),
+    "pydantic": ("mcp",),
+    "httpx2": ("mcp",),
     "anyio": ("mcp", "reference"),
 }
 
