@@ -1,0 +1,80 @@
+"""The reference: what structured concurrency means, as a model that runs."""
+
+from __future__ import annotations
+
+from ._execute import NotExpressible
+from ._explore import Order, TooManyStatesError, allowed
+from ._outcome import (
+    Cancelled,
+    Ending,
+    Event,
+    Failed,
+    Group,
+    Outcome,
+    Raised,
+    Returned,
+    ScopeFlags,
+)
+from ._program import (
+    Cancel,
+    CancelPoint,
+    Catch,
+    Caught,
+    Checkpoint,
+    Emit,
+    Finally,
+    MoveDeadline,
+    Nursery,
+    Op,
+    Program,
+    ProgramError,
+    Raise,
+    Return,
+    SchedulePoint,
+    Scope,
+    Sleep,
+    Start,
+    Started,
+    StartSoon,
+)
+from ._run import Backend, run
+from ._schedule import ScheduleError
+
+__all__ = [
+    "Backend",
+    "Cancel",
+    "CancelPoint",
+    "Cancelled",
+    "Catch",
+    "Caught",
+    "Checkpoint",
+    "Emit",
+    "Ending",
+    "Event",
+    "Failed",
+    "Finally",
+    "Group",
+    "MoveDeadline",
+    "NotExpressible",
+    "Nursery",
+    "Op",
+    "Order",
+    "Outcome",
+    "Program",
+    "ProgramError",
+    "Raise",
+    "Raised",
+    "Return",
+    "Returned",
+    "ScheduleError",
+    "SchedulePoint",
+    "Scope",
+    "ScopeFlags",
+    "Sleep",
+    "Start",
+    "StartSoon",
+    "Started",
+    "TooManyStatesError",
+    "allowed",
+    "run",
+]
