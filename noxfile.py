@@ -115,8 +115,9 @@ def lint(session: nox.Session) -> None:
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     # Tests are left out: half of them misuse trio on purpose.
-    checked = [name for name in (PACKAGE, "examples") if (ROOT / name).exists()]
-    session.run("flake8-async", "--enable=ASYNC", *checked)
+    checked = sorted(str(path) for name in (PACKAGE, "examples") for path in Path(name).rglob("*.py"))
+    # ASYNC114 wants a list of all startable functions, to no end where nothing is started in `async with`.
+    session.run("flake8-async", "--enable=ASYNC", "--disable=ASYNC114", *checked)
 
 
 @nox.session
