@@ -1,0 +1,459 @@
+"""The pure model, held against the rules one by one: each expectation is read off the rule book."""
+
+import pytest
+
+from trio_tools.reference._call_predict import predict
+from trio_tools.reference._call_program import (
+    Ambient,
+    ApproverScript,
+    Attempt,
+    CallProgram,
+    CallSpec,
+    CancelAt,
+    CancelCaller,
+    CancelNursery,
+    Conclude,
+    Defer,
+    Fail,
+    FailGroup,
+    FinalizerScript,
+    GateScript,
+    GuardScript,
+    Hold,
+    LeaveOpen,
+    Nested,
+    ObserverScript,
+    Proceed,
+    Return,
+    ReviewScript,
+    ScopeSpec,
+    Shielded,
+    Sleep,
+    Spawn,
+    Stray,
+    ToolScript,
+    WrapperScript,
+)
+from trio_tools.reference._call_tables import Published, Trace
+from trio_tools.reference._call_time import Cause
+
+BEFORE = "ABORTED_BEFORE_DISPATCH"
+SLOW = ToolScript("a", (Sleep(8),))
+
+
+def run(*tools: ToolScript, calls: int = 1, **more: object) -> CallProgram:
+    return CallProgram(tools=tools, calls=(CallSpec("a"),) * calls, **more)  # pyright: ignore[reportArgumentType]
+
+
+def traces(program: CallProgram) -> tuple[Trace, ...]:
+    prediction = predict(program)
+    assert prediction.complete
+    return prediction.traces
+
+
+def only(program: CallProgram) -> Published:
+    (trace,) = traces(program)
+    return trace.published[-1]
+
+
+def facts(program: CallProgram) -> tuple[str, str | None, str]:
+    result = only(program)
+    return result.outcome, result.code, result.settlement
+
+
+def cause(program: CallProgram) -> tuple[str, str, float] | None:
+    found = only(program).cause
+    assert found is None or found.since == found.until
+    return None if found is None else (found.kind, found.name, found.until)
+
+
+def ends(program: CallProgram) -> str:
+    (trace,) = traces(program)
+    return trace.ends[-1][1]
+
+
+@pytest.mark.rule("CA-10", "MA-8")
+def test_refused_arguments_beat_a_cancelled_caller() -> None:
+    program = CallProgram((SLOW,), (CallSpec("a", "lossy"),), scopes=(ScopeSpec(timeout=0),))
+
+    assert facts(program) == ("failed", "NOT_JSON", "not_dispatched")
+    assert cause(program) is None
+
+
+@pytest.mark.rule("CA-11", "SC-6")
+def test_a_caller_cancelled_at_entry_starts_nothing() -> None:
+    program = run(SLOW, scopes=(ScopeSpec(timeout=0),), gates=(GateScript((Fail(),)),))
+
+    assert facts(program) == ("cancelled", BEFORE, "not_dispatched")
+    assert cause(program) == ("deadline", "caller", 0)
+
+
+@pytest.mark.rule("CA-12", "GA-13", "GA-14")
+@pytest.mark.parametrize(
+    ("gate", "expected"),
+    [
+        (GateScript((Sleep(8),)), ("cancelled", BEFORE)),
+        (GateScript((Shielded(8),)), ("cancelled", BEFORE)),
+        (GateScript((Shielded(8),), "deny"), ("failed", "DENIED")),
+        (GateScript((Shielded(8), Fail())), ("failed", "POLICY_ERROR")),
+        (GateScript((Shielded(8), Fail("MINE"))), ("failed", "MINE")),
+        (GateScript((Attempt((Sleep(8),)),), "deny"), ("failed", "DENIED")),
+    ],
+)
+def test_a_caller_cancelled_in_the_gates(gate: GateScript, expected: tuple[str, str]) -> None:
+    program = run(SLOW, gates=(gate,), cancels=(CancelAt(3),))
+
+    assert facts(program)[:2] == expected
+
+
+@pytest.mark.rule("GA-13", "CA-21")
+def test_a_stray_cancelled_of_a_gate_is_an_error_of_the_policy() -> None:
+    assert facts(run(SLOW, gates=(GateScript((Stray(),)),))) == ("failed", "POLICY_ERROR", "not_dispatched")
+
+
+@pytest.mark.rule("CA-13", "GA-7", "GA-8", "GA-9")
+@pytest.mark.parametrize(
+    ("approver", "cancelled", "expected"),
+    [
+        (None, False, ("failed", "DENIED")),
+        (ApproverScript((), "rejected"), False, ("failed", "DENIED")),
+        (ApproverScript((), "cancelled"), False, ("failed", "DENIED")),
+        (ApproverScript((), "allowed_once"), False, ("ok", None)),
+        (ApproverScript((), "malformed"), False, ("failed", "POLICY_ERROR")),
+        (ApproverScript((Shielded(8),), "cancelled"), True, ("cancelled", BEFORE)),
+        (ApproverScript((Shielded(8),), "rejected"), True, ("failed", "DENIED")),
+        (ApproverScript((Shielded(8),), "allowed_once"), True, ("cancelled", BEFORE)),
+        (ApproverScript((Sleep(8),), "allowed_once"), True, ("cancelled", BEFORE)),
+    ],
+)
+def test_an_approval_and_its_caller(
+    approver: ApproverScript | None, cancelled: bool, expected: tuple[str, str | None]
+) -> None:
+    program = run(
+        ToolScript("a"),
+        gates=(GateScript((), "ask"),),
+        approver=approver,
+        cancels=(CancelAt(3),) if cancelled else (),
+    )
+
+    assert facts(program)[:2] == expected
+
+
+@pytest.mark.rule("GA-10", "CA-12")
+def test_a_guard_denies_even_under_a_cancelled_caller() -> None:
+    program = run(SLOW, gates=(GateScript((CancelCaller(),)),), guards=(GuardScript((), "deny"),))
+
+    assert facts(program) == ("failed", "DENIED", "not_dispatched")
+
+
+@pytest.mark.rule("CA-14", "WR-18")
+@pytest.mark.parametrize(
+    ("wrapper", "expected", "contexts"),
+    [
+        (WrapperScript((Sleep(8), Proceed())), ("cancelled", BEFORE), ()),
+        (WrapperScript((Shielded(8), Proceed())), ("cancelled", BEFORE), ()),
+        (WrapperScript((Shielded(8),), "success"), ("cancelled", BEFORE), ("w",)),
+        (WrapperScript((Shielded(8),), "failure"), ("failed", "w"), ("w",)),
+        (WrapperScript((Shielded(8), Fail())), ("failed", "POLICY_ERROR"), ()),
+    ],
+)
+def test_a_caller_cancelled_before_a_wrapper_delegates(
+    wrapper: WrapperScript, expected: tuple[str, str], contexts: tuple[str, ...]
+) -> None:
+    program = run(SLOW, wrappers=(wrapper,), cancels=(CancelAt(3),))
+
+    assert facts(program) == (*expected, "not_dispatched")
+    assert only(program).contexts == contexts
+
+
+@pytest.mark.rule("CA-16", "BO-5", "BO-6", "BO-7", "BO-12")
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ((Sleep(8),), ("cancelled", "ABORTED", "cancelled")),
+        ((Shielded(8),), ("cancelled", "ABORTED", "returned")),
+        ((Shielded(8), Return(valid=False)), ("failed", "INVALID_TOOL_OUTPUT", "returned")),
+        ((Shielded(8), Fail()), ("failed", "TOOL_ERROR", "raised")),
+        ((Attempt((Sleep(8),), (Fail("MINE"),)),), ("failed", "MINE", "raised")),
+        ((Attempt((Sleep(8),)),), ("cancelled", "ABORTED", "returned")),
+        ((CancelCaller(),), ("cancelled", "ABORTED", "returned")),
+    ],
+)
+def test_a_caller_cancelled_in_the_body(body: tuple[object, ...], expected: tuple[str, str, str]) -> None:
+    tool = ToolScript("a", (Defer("x"), *body))  # pyright: ignore[reportArgumentType]
+    program = run(tool, cancels=(CancelAt(3),))
+
+    assert facts(program) == expected
+    assert only(program).contexts == ("x",)
+
+
+@pytest.mark.rule("BO-8", "BO-9", "BO-10", "BO-11", "BO-12")
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ((FailGroup((None,), cancelled=True),), ("failed", "TOOL_ERROR", "raised")),
+        ((FailGroup(("MINE", "MINE")),), ("failed", "MINE", "raised")),
+        ((FailGroup(("MINE", None)),), ("failed", "TOOL_ERROR", "raised")),
+        ((Stray(),), ("failed", "TOOL_ERROR", "cancelled")),
+        ((CancelNursery(), Sleep(8)), ("failed", "TOOL_ERROR", "cancelled")),
+        ((Spawn((Sleep(8),)), CancelNursery()), ("ok", None, "returned")),
+        ((LeaveOpen(), Return()), ("failed", "TOOL_ERROR", "returned")),
+        ((Spawn((Sleep(8), Fail("MINE"))), Sleep(24)), ("failed", "MINE", "raised")),
+    ],
+)
+def test_what_a_body_can_do_to_itself(
+    body: tuple[object, ...], expected: tuple[str, str | None, str]
+) -> None:
+    assert facts(run(ToolScript("a", body))) == expected  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.rule("CA-17", "WR-17")
+@pytest.mark.parametrize(
+    ("wrapper", "expected"),
+    [
+        (WrapperScript((Proceed(), Shielded(8))), ("cancelled", "ABORTED")),
+        (WrapperScript((Proceed(), Sleep(8))), ("cancelled", "ABORTED")),
+        (WrapperScript((Proceed(), Shielded(8)), "success"), ("cancelled", "ABORTED")),
+        (WrapperScript((Proceed(), Shielded(8)), "failure"), ("failed", "w")),
+        (WrapperScript((Proceed(), Shielded(8), Fail())), ("failed", "POLICY_ERROR")),
+    ],
+)
+def test_a_caller_cancelled_after_a_wrapper_delegated(
+    wrapper: WrapperScript, expected: tuple[str, str]
+) -> None:
+    program = run(ToolScript("a"), wrappers=(wrapper,), cancels=(CancelAt(3),))
+
+    assert facts(program) == (*expected, "returned")
+
+
+@pytest.mark.rule("WR-18")
+def test_the_latest_failure_stays_when_cancelled_leaves_the_wrappers() -> None:
+    tool = ToolScript("a", (Defer("x"), Fail("MINE")))
+    program = run(tool, wrappers=(WrapperScript((Proceed(), Sleep(8))),), cancels=(CancelAt(3),))
+
+    assert facts(program) == ("failed", "MINE", "raised")
+    assert only(program).contexts == ("x",)
+
+
+@pytest.mark.rule("CA-18", "RE-6", "RE-7", "RE-8")
+@pytest.mark.parametrize(
+    ("decision", "expected", "contexts"),
+    [
+        ("accept", ("cancelled", "ABORTED"), ("x", "r")),
+        ("block", ("failed", "BLOCKED"), ("r",)),
+        ("malformed", ("failed", "POLICY_ERROR"), ()),
+        ("invalid", ("failed", "INVALID_TOOL_OUTPUT"), ("x", "r")),
+    ],
+)
+def test_a_caller_cancelled_in_review(
+    decision: str, expected: tuple[str, str], contexts: tuple[str, ...]
+) -> None:
+    review = ReviewScript((Sleep(8),), decision, "r")  # pyright: ignore[reportArgumentType]
+    program = run(ToolScript("a", (Defer("x"),)), reviewers=(review,), cancels=(CancelAt(3),))
+
+    assert facts(program) == (*expected, "returned")
+    assert only(program).contexts == contexts
+
+
+@pytest.mark.rule("CA-19", "PU-7")
+def test_a_cancellation_from_the_finalizer_or_an_observer_changes_nothing() -> None:
+    tool = ToolScript("a", finalizer=FinalizerScript((CancelCaller(),)))
+
+    assert facts(run(tool)) == ("ok", None, "returned")
+    assert facts(run(ToolScript("a"), observers=(ObserverScript((CancelCaller(),)),))) == (
+        "ok",
+        None,
+        "returned",
+    )
+
+
+@pytest.mark.rule("PU-3")
+def test_a_finalizer_that_raises_drops_the_contexts() -> None:
+    program = run(ToolScript("a", (Defer("x"),), finalizer=FinalizerScript((Fail(),))))
+
+    assert facts(program) == ("failed", "POLICY_ERROR", "returned")
+    assert only(program).contexts == ()
+
+
+@pytest.mark.rule("TI-11", "TI-10", "TI-12", "TI-16", "TI-4", "TI-5")
+@pytest.mark.parametrize(
+    ("program", "settlement", "contexts"),
+    [
+        (run(ToolScript("a", (Defer("x"), Sleep(24)), timeout=5)), "cancelled", ("x",)),
+        (run(ToolScript("a", (Shielded(8), Fail("MINE")), timeout=5)), "raised", ()),
+        (run(ToolScript("a", (Hold(8),), timeout=5)), "returned", ()),
+        (
+            run(ToolScript("a", timeout=5), wrappers=(WrapperScript((Shielded(8), Proceed())),)),
+            "not_dispatched",
+            (),
+        ),
+        (
+            run(
+                ToolScript("a", (Defer("x"),), timeout=5),
+                wrappers=(WrapperScript((Proceed(), Shielded(8)), "context"),),
+            ),
+            "returned",
+            ("x",),
+        ),
+        (
+            run(
+                ToolScript("a", (Defer("x"),), timeout=5),
+                wrappers=(WrapperScript((Proceed(), Sleep(8)), "context"),),
+            ),
+            "returned",
+            ("x",),
+        ),
+    ],
+)
+def test_the_budget_alone(program: CallProgram, settlement: str, contexts: tuple[str, ...]) -> None:
+    assert facts(program) == ("failed", "TOOL_TIMEOUT", settlement)
+    assert cause(program) == ("deadline", "timeout", 5)
+    assert only(program).contexts == contexts
+
+
+@pytest.mark.rule("TI-13", "TI-14", "TI-15")
+@pytest.mark.parametrize(
+    ("at", "expected", "found"),
+    [
+        (3, ("cancelled", "ABORTED"), ("caller", "caller", 3)),
+        (7, ("failed", "TOOL_TIMEOUT"), ("deadline", "timeout", 5)),
+    ],
+)
+def test_the_budget_and_the_caller(at: int, expected: tuple[str, str], found: tuple[str, str, float]) -> None:
+    program = run(ToolScript("a", (Shielded(8),), timeout=5), cancels=(CancelAt(at),))
+
+    assert facts(program)[:2] == expected
+    assert cause(program) == found
+
+
+@pytest.mark.rule("TI-15", "TI-17", "WR-6")
+def test_at_one_instant_the_caller_wins() -> None:
+    program = run(ToolScript("a", (Sleep(8),), timeout=5), scopes=(ScopeSpec(timeout=5),))
+
+    assert facts(program) == ("cancelled", "ABORTED", "cancelled")
+    assert cause(program) == ("deadline", "caller", 5)
+
+
+@pytest.mark.rule("TI-18", "WR-19")
+@pytest.mark.parametrize(
+    ("finish", "expected"),
+    [("last", ("cancelled", "ABORTED", "cancelled")), ("translate", ("failed", "w", "cancelled"))],
+)
+def test_an_added_deadline_before_the_budget(finish: str, expected: tuple[str, str, str]) -> None:
+    wrapper = WrapperScript((Proceed(timeout=3),), finish)  # pyright: ignore[reportArgumentType]
+    program = run(ToolScript("a", (Sleep(8),), timeout=5), wrappers=(wrapper,))
+
+    assert facts(program) == expected
+    assert cause(program) == ("deadline", "w", 3)
+
+
+@pytest.mark.rule("TI-19", "NE-4", "NE-5", "NE-8")
+def test_the_budget_of_an_enclosing_call_ends_a_nested_one() -> None:
+    program = run(ToolScript("a", (Nested("b"), Defer("never")), timeout=5), ToolScript("b", (Sleep(8),)))
+    (trace,) = traces(program)
+    timeout = Cause("deadline", "timeout", 5, 5)
+
+    assert trace.published == (
+        Published("c0/b", "cancelled", "ABORTED", "cancelled", timeout),
+        Published("c0", "failed", "TOOL_TIMEOUT", "cancelled", timeout),
+    )
+
+
+@pytest.mark.rule("NE-6", "NE-7", "WR-21")
+def test_contexts_and_conclusion_of_a_nested_call_join_the_enclosing_one() -> None:
+    outer = ToolScript("a", (Defer("1"), Nested("b"), Defer("3")))
+    program = run(outer, ToolScript("b", (Defer("2"), Conclude())))
+    result = only(program)
+
+    assert result.contexts == ("1", "2", "3")
+    assert result.concludes
+
+
+@pytest.mark.rule("PU-8", "SC-9", "SC-11")
+@pytest.mark.parametrize(("place", "end"), [("outer", "raised"), ("inner", "raised"), (0, "returned")])
+def test_execute_raises_only_where_ambient_scopes_are_cancelled(place: str | int, end: str) -> None:
+    program = run(
+        SLOW,
+        outer=Ambient(),
+        inner=Ambient(),
+        cancels=(CancelAt(3, place),),  # pyright: ignore[reportArgumentType]
+    )
+    name = "caller" if place == 0 else "ambient"
+
+    assert facts(program) == ("cancelled", "ABORTED", "cancelled")
+    assert cause(program) == (name, name, 3)
+    assert ends(program) == end
+
+
+@pytest.mark.rule("WR-8")
+def test_a_shield_hides_ambient_scopes_and_neither_the_scope_nor_its_owner() -> None:
+    def under_shield(place: str | int) -> str | None:
+        return only(
+            run(
+                SLOW,
+                outer=Ambient(),
+                inner=Ambient(),
+                wrappers=(WrapperScript((Proceed(shield=True),)),),
+                cancels=(CancelAt(3, place),),  # pyright: ignore[reportArgumentType]
+            )
+        ).settlement
+
+    assert under_shield("inner") == "returned"
+    assert under_shield("outer") == "cancelled"
+    assert under_shield(0) == "cancelled"
+
+
+@pytest.mark.rule("WR-7")
+def test_a_scope_that_a_wrapper_opens_is_ambient_by_name_of_the_wrapper() -> None:
+    program = run(SLOW, wrappers=(WrapperScript((Proceed(lexical=3),)),))
+
+    assert facts(program) == ("cancelled", "ABORTED", "cancelled")
+    assert cause(program) == ("ambient", "wrapper", 3)
+
+
+@pytest.mark.rule("BA-6", "BA-8", "BA-10", "BA-11")
+def test_a_failing_neighbour_cancels_what_runs_and_skips_the_rest() -> None:
+    program = CallProgram(
+        (
+            ToolScript("a", (Sleep(24),), parallel=True),
+            ToolScript("b", (Sleep(8), Fail()), parallel=True),
+            ToolScript("c", parallel=True, finalizer=FinalizerScript((Fail(),))),
+        ),
+        (CallSpec("a"), CallSpec("b"), CallSpec("c")),
+        mode="batch",
+        max_parallel=2,
+        fail_fast=True,
+    )
+    ((first, second, third),) = (trace.published for trace in traces(program))
+    sibling = Cause("sibling", "batch", 8, 8)
+
+    assert first == Published("c0", "cancelled", "ABORTED", "cancelled", sibling)
+    assert second == Published("c1", "failed", "TOOL_ERROR", "raised")
+    # The place of `b` is free only once the batch knows that it failed.
+    assert third == Published("c2", "cancelled", BEFORE, "not_dispatched", sibling)
+
+
+@pytest.mark.rule("BA-12")
+def test_a_batch_raises_only_if_ambient_scopes_ended_a_call() -> None:
+    calls = (CallSpec("a"), CallSpec("a"))
+    ambient = CallProgram((SLOW,), calls, mode="batch", inner=Ambient(timeout=3))
+    scope = CallProgram((SLOW,), calls, mode="batch", cancels=(CancelAt(3),))
+
+    assert ends(ambient) == "raised"
+    assert ends(scope) == "returned"
+
+
+@pytest.mark.rule("BO-7", "SC-4")
+def test_what_trio_leaves_open_gives_a_set() -> None:
+    """At one instant a body fails or its caller is cancelled: it depends on who is first."""
+    program = run(ToolScript("a", (Sleep(8), Fail())), cancels=(CancelAt(8),))
+    found = {trace.published[0].code for trace in traces(program)}
+
+    assert found == {"TOOL_ERROR", "ABORTED"}
+
+
+def test_a_program_prints_as_what_evaluates_to_it() -> None:
+    program = run(ToolScript("a", (Attempt((Sleep(8),), (Fail("MINE"),)),), timeout=5), calls=2)
+    names = {cls.__name__: cls for cls in (ToolScript, Attempt, Sleep, Fail, CallProgram, CallSpec)}
+
+    assert eval(repr(program), names) == program

@@ -1,0 +1,129 @@
+"""A batch in the model: what starts when, what commits in which order, what is never started."""
+
+from typing import final
+
+from attrs import define, field
+
+from ._call_bench import BEFORE, Call
+from ._call_model import Life
+from ._call_tables import Column, Verdict
+from ._call_time import Cancelled, Flow, Node
+
+__all__ = ["Batch"]
+
+
+@final
+@define(eq=False)
+class Batch:
+    """One batch.
+
+    Attributes:
+        running: how many parallel calls hold a place (`BA-3`).
+        committed: how many calls are published.
+        failed: the cause of siblings once a call is known to be FAILED (`BA-11`).
+        decided: what each call came to before its commit, by position; the flag is the path.
+        live: the started calls that are not decided yet.
+    """
+
+    life: Life
+    calls: list[Call]
+    node: Node
+    max_parallel: int
+    fail_fast: bool = field(kw_only=True)
+    running: int = 0
+    committed: int = 0
+    failed: float | None = None
+    decided: dict[int, tuple[Verdict, bool]] = field(factory=dict[int, tuple[Verdict, bool]])
+    never: set[int] = field(factory=set[int])
+    live: set[int] = field(factory=set[int])
+
+    def run(self) -> Flow[list[Verdict]]:
+        """Run the batch; raises `Cancelled` by `BA-12`."""
+        kernel = self.life.world.kernel
+        kernel.spawn(self.commit(), self.node)
+        for index, call in enumerate(self.calls):
+            yield from self.begin(index, call)
+        yield from kernel.until(lambda: self.committed == len(self.calls))
+        results = [call.latest for call in self.calls]
+        verdicts = [verdict for verdict in results if verdict is not None]
+        if self.node.cancelled(self.life.world.kernel.now) and any(
+            verdict.outcome == "cancelled" and verdict.cause is not None and verdict.cause.kind == "ambient"
+            for verdict in verdicts
+        ):
+            raise Cancelled
+        return verdicts
+
+    def begin(self, index: int, call: Call) -> Flow[None]:
+        """Start one call when it may start (`BA-3`, `BA-4`, `BA-7`), or never (`BA-9`)."""
+        kernel, life = self.life.world.kernel, self.life
+        while True:
+            parallel = self.parallel(call)
+            if parallel:
+                yield from kernel.until(lambda: self.running < self.max_parallel)
+            else:
+                yield from kernel.until(lambda: self.committed == index)
+            # Classified right before the start: what became exclusive meanwhile waits again.
+            if parallel == self.parallel(call):
+                break
+        if life.bench.caller(call) is not None:
+            self.never.add(index)
+            self.decided[index] = (self.unstarted(call), False)
+            return
+        self.live.add(index)
+        decided = yield from life.opened(call)
+        if decided is not None:
+            self.settle(index, decided)
+        elif parallel:
+            self.running += 1
+            kernel.spawn(self.overlap(index, call), self.node)
+        else:
+            self.settle(index, (yield from life.wrapped(call)))
+        if not parallel:
+            yield from kernel.until(lambda: self.committed > index)
+
+    def parallel(self, call: Call) -> bool:
+        """Whether the call may overlap its neighbours (`BA-2`)."""
+        tool = self.life.bench.visible(call.tool)
+        return tool is not None and tool.parallel and call.arguments != "lossy"
+
+    def overlap(self, index: int, call: Call) -> Flow[None]:
+        """Run wrappers and body beside those of the neighbours (`BA-5`)."""
+        decided = yield from self.life.wrapped(call)
+        self.running -= 1
+        self.settle(index, decided)
+
+    def settle(self, index: int, decided: tuple[Verdict, bool]) -> None:
+        """Note what a call came to; the first failure is that of the batch (`BA-11`)."""
+        self.live.discard(index)
+        self.decided[index] = decided
+        self.watch(decided[0])
+
+    def watch(self, verdict: Verdict) -> None:
+        """Cancel running siblings and skip the rest, once a call is known to be FAILED."""
+        if not self.fail_fast or self.failed is not None or verdict.outcome != "failed":
+            return
+        self.failed = self.life.world.kernel.now
+        for index, call in enumerate(self.calls):
+            if index in self.live or index not in self.decided:
+                call.sibling.request(self.life.world.kernel.now)
+
+    def unstarted(self, call: Call) -> Verdict:
+        """Return the result of a call that never started (`BA-10`, `CA-20`)."""
+        cause = self.life.bench.caller(call)
+        assert cause is not None
+        self.life.bench.count("CA-20", Column.SUCCESS, cause.kind)
+        return Verdict("cancelled", BEFORE, "not_dispatched", cause)
+
+    def commit(self) -> Flow[None]:
+        """Commit in call order, one after another (`BA-6`)."""
+        for index, call in enumerate(self.calls):
+            yield from self.life.world.kernel.until(lambda index=index: index in self.decided)
+            verdict, review = self.decided[index]
+            if index in self.never:
+                self.life.publish(call, verdict)
+            else:
+                yield from self.life.committed(call, verdict, review)
+            self.committed = index + 1
+            published = call.latest
+            assert published is not None
+            self.watch(published)

@@ -1,0 +1,263 @@
+"""What the phases of the model share: a call, the three questions about cancellation, the table.
+
+*The questions* are asked at the six places of CA-2: is the caller cancelled (`Bench.caller`), is the
+delegation cancelled (`Bench.delegation`), and by what. The answers come from times: `Source.cause`
+says when a scope or deadline was first cancelled, and the earliest wins, whoever noticed it first.
+
+*The table* is applied by `Bench.ruled`: where the caller became cancelled and what the phase gave
+select the ruling.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable
+from typing import NoReturn, final
+
+from attrs import define, evolve, field
+
+from . import _call_program as p
+from ._call_script import World
+from ._call_tables import CLASSIFICATION, Cell, Column, Published, Verdict
+from ._call_time import Broke, Cause, Flow, Kernel, Node, Source
+
+__all__ = [
+    "ABORTED",
+    "APPROVAL",
+    "BEFORE",
+    "BODY",
+    "ENTRY",
+    "GATES",
+    "INNER",
+    "INVOCATION",
+    "LATER",
+    "OUTER",
+    "REFUSED",
+    "REVIEW",
+    "Bench",
+    "Call",
+    "Delegation",
+    "First",
+    "Slot",
+    "nowhere",
+]
+
+BEFORE = "ABORTED_BEFORE_DISPATCH"
+ABORTED = "ABORTED"
+
+# The rows of the table: where in its life a call was first found cancelled.
+REFUSED, ENTRY, GATES, APPROVAL, INNER = "CA-10", "CA-11", "CA-12", "CA-13", "CA-14"
+INVOCATION, BODY, OUTER, REVIEW, LATER = "CA-15", "CA-16", "CA-17", "CA-18", "CA-19"
+
+First = tuple[Cause, Source | None]
+"""A first cause, and the added source whose it is; None for the caller's and for lexical scopes."""
+
+
+@final
+class Slot(list[str]):
+    """A place in the deferred contexts: one message, or those of a nested call (`NE-6`)."""
+
+
+@final
+@define(eq=False)
+class Call:
+    """One call of the model.
+
+    Attributes:
+        path: ``c0``, or ``c0/name`` for a nested call.
+        entry: what governs the task at the entry: the ambient scopes, for `CA-1`.
+        sibling: what a failing neighbour of a batch cancels (`BA-11`).
+        finalizer: that of the tool, captured at entry (`MA-1`, `PU-2`).
+        cause: the first cause of the caller's cancellation, once it was asked for (`SC-4`).
+        row: where the caller was first seen cancelled.
+        settlement: that of the last invoked attempt (`WR-12`).
+        latest: what the wrappers and dispatch last gave (`WR-18`), in the end what was published.
+        concluded: whether the body concluded (`NE-7`).
+    """
+
+    path: str
+    tool: str
+    arguments: p.Arguments
+    scope: Source
+    entry: Node
+    sibling: Source = field(factory=lambda: Source("batch", "sibling"))
+    finalizer: p.FinalizerScript | None = None
+    cause: Cause | None = None
+    row: str | None = None
+    invoked: bool = False
+    delegated: bool = False
+    settlement: str = "not_dispatched"
+    deferred: list[Slot] = field(factory=list[Slot])
+    latest: Verdict | None = None
+    concluded: bool = False
+
+    def contexts(self) -> tuple[str, ...]:
+        """Return what the body has deferred so far, in order (`WR-21`)."""
+        return tuple(text for slot in self.deferred for text in slot)
+
+
+@final
+@define(eq=False)
+class Delegation:
+    """One dispatch: the sources that a wrapper's view carries, and since when the body runs (`WR-5`)."""
+
+    call: Call
+    added: tuple[Source, ...]
+    began: float
+
+
+@final
+@define(eq=False)
+class Bench:
+    """What the phases of all calls of one run share.
+
+    Attributes:
+        nest: runs a nested call to its end.
+        published: the results so far, in order of publication.
+        cells: the cells of the tables that were touched.
+    """
+
+    world: World
+    nest: Callable[[Call], Flow[Verdict]] = field(init=False)
+    published: list[Published] = field(factory=list[Published])
+    cells: Counter[Cell] = field(factory=Counter[Cell])
+
+    @property
+    def kernel(self) -> Kernel:
+        """The machine."""
+        return self.world.kernel
+
+    @property
+    def program(self) -> p.CallProgram:
+        """The program."""
+        return self.world.program
+
+    @property
+    def now(self) -> float:
+        """The time."""
+        return self.kernel.now
+
+    def visible(self, name: str) -> p.ToolScript | None:
+        """Look ``name`` up afresh (`LA-4`, `BO-1`)."""
+        return self.program.tool(name) if name in self.world.registered else None
+
+    def caller(self, call: Call, *, node: Node | None = None, since: float | None = None) -> Cause | None:
+        """Answer CA-1 at this moment: the first cause of the caller's cancellation, or None.
+
+        ``since`` is when observation began, for a phase in which it is continuous (`SC-14`).
+        """
+        if call.cause is None:
+            ambient = self._observed(call, node or self.kernel.current.node, since)
+            known = (call.scope.cause(self.now), call.sibling.cause(self.now), ambient)
+            call.cause = self._first([cause for cause in known if cause is not None])
+        return call.cause
+
+    def _first(self, causes: list[Cause]) -> Cause | None:
+        """Return the earliest; where the bounds leave it open, either is permitted."""
+        if not causes:
+            return None
+        certain = min(cause.until for cause in causes)
+        # Equal causes are one cause, met twice.
+        candidates = list(dict.fromkeys(cause for cause in causes if cause.since <= certain))
+        return candidates[self.kernel.choices.pick(len(candidates))]
+
+    def _observed(self, call: Call, node: Node, since: float | None) -> Cause | None:
+        """Return the ambient cause as `SC-9` and `NE-4` state it, if ambient scopes are cancelled.
+
+        A shield between here and the entry hides them (`WR-8`).
+        """
+        ambient = call.entry
+        if ambient not in node.visible() or not ambient.cancelled(self.now):
+            return None
+        found: list[Cause] = []
+        deadlines = [math.inf]
+        requests = [math.inf]
+        for link in ambient.visible():
+            owner = link.owner
+            if isinstance(owner, Delegation):
+                enclosing = self.delegation(owner.call, owner.added, link, since=owner.began)
+                if enclosing is not None:
+                    found.append(enclosing[0])
+                break
+            for source in link.sources:
+                deadlines.append(source.next_deadline())
+                if source.requested is not None:
+                    requests.append(source.requested)
+        passed, asked = min(deadlines), min(requests)
+        if passed <= self.now and passed <= asked:
+            found.append(Cause("ambient", "ambient", passed, passed))
+        elif asked <= self.now:
+            last = self.now if since is None else max(asked, since)
+            found.append(Cause("ambient", "ambient", min(asked, last), last))
+        return min(found, key=lambda cause: cause.until) if found else None
+
+    def delegation(
+        self, call: Call, added: tuple[Source, ...], node: Node, *, since: float | None = None
+    ) -> First | None:
+        """Return the first cause of a delegation in time; ties go to the caller, then outwards (`WR-6`)."""
+        caller = self.caller(call, node=node, since=since)
+        best: First | None = None if caller is None else (caller, None)
+        lexical = [
+            source
+            for link in node.visible()
+            if link.role == "wrapper" and link.owner is call
+            for source in link.sources
+        ]
+        for source in (*added, *lexical):
+            cause = source.cause(self.now)
+            if cause is not None and (best is None or cause.until < best[0].until):
+                best = cause, (source if source in added else None)
+        return best
+
+    def marked(self, call: Call, row: str, *, since: float | None = None) -> bool:
+        """Ask CA-1 at the end of a phase, and note where the caller was first seen cancelled."""
+        cancelled = self.caller(call, since=since) is not None
+        if cancelled and call.row is None:
+            call.row = row
+        return cancelled
+
+    def ruled(self, call: Call, row: str, column: Column, verdict: Verdict | None) -> tuple[Verdict, bool]:
+        """Apply the table of classification at the end of the phase of ``row``."""
+        cause = self.caller(call)
+        if cause is None:
+            row = "CA-21"
+        if cause is None or call.row == row:
+            self.count(row, column, "none" if cause is None else cause.kind)
+        action, path = CLASSIFICATION[row][column].split("/")
+        match action:
+            case "before" | "aborted" | "withheld":
+                assert cause is not None
+                return self.torn(call, cause, verdict), path == "r"
+            case "error":
+                assert verdict is not None
+                return evolve(verdict, contexts=(), cause=None), False
+            case _:
+                assert verdict is not None
+                return verdict, path == "r"
+
+    def count(self, row: str, column: str, kind: str) -> None:
+        """Count one touch of a cell."""
+        self.cells[Cell(row, column, kind)] += 1
+
+    def torn(self, call: Call, cause: Cause, success: Verdict | None = None) -> Verdict:
+        """Return the cancelled result: a replaced success keeps contexts and settlement (`CA-4`)."""
+        contexts = call.contexts() if success is None else success.contexts
+        code = ABORTED if call.invoked else BEFORE
+        return Verdict("cancelled", code, call.settlement, cause, contexts)
+
+    def failure(
+        self, call: Call, code: str, *, contexts: tuple[str, ...] | None = None, cause: Cause | None = None
+    ) -> Verdict:
+        """Return a failure with ``code``; the contexts deferred so far stay unless given."""
+        kept = call.contexts() if contexts is None else contexts
+        return Verdict("failed", code, call.settlement, cause, kept)
+
+    def broken(self, call: Call, error: Broke) -> Verdict:
+        """Return the failure of a pipeline error: POLICY_ERROR, or the code of a `ToolError`."""
+        codes = set(error.codes)
+        code = codes.pop() if len(codes) == 1 else None
+        return self.failure(call, code or "POLICY_ERROR", contexts=())
+
+
+def nowhere(action: p.Action) -> NoReturn:
+    """Refuse an action that means nothing where it stands."""
+    raise AssertionError(f"{action!r} may not stand here")

@@ -1,0 +1,326 @@
+"""One generator of call programs, for any source of randomness.
+
+A `Source` answers three questions; `random.Random` stands behind `Dice`, Hypothesis behind the
+strategy in `_call_strategies`. Times are drawn so that they rarely coincide: scripts sleep for
+multiples of eight, and each kind of deadline or request has a remainder of its own. One program in
+ten draws any times instead, for what ties decide.
+"""
+
+import math
+import random
+from collections.abc import Sequence
+from typing import Protocol, TypeVar, final
+
+from attrs import define
+
+from . import _call_program as p
+
+__all__ = ["Dice", "Draws", "generated"]
+
+T = TypeVar("T")
+
+
+class Draws(Protocol):
+    """A source of answers."""
+
+    def integer(self, low: int, high: int) -> int:
+        """Return an integer between ``low`` and ``high``, both included."""
+        ...
+
+    def choose(self, options: Sequence[T]) -> T:
+        """Return one of ``options``; the first is the simplest."""
+        ...
+
+    def chance(self, percent: int) -> bool:
+        """Return true with about the given chance; false is simpler."""
+        ...
+
+
+@final
+@define
+class Dice:
+    """Answers from a `random.Random`."""
+
+    random: random.Random
+
+    def integer(self, low: int, high: int) -> int:
+        """Return an integer between ``low`` and ``high``."""
+        return low + int(self.random.random() * (high - low + 1))
+
+    def choose(self, options: Sequence[T]) -> T:
+        """Return one of ``options``."""
+        return options[int(self.random.random() * len(options))]
+
+    def chance(self, percent: int) -> bool:
+        """Return true with the given chance."""
+        return self.random.random() * 100 < percent
+
+
+def generated(draws: Draws) -> p.CallProgram:
+    """Return a program that means something: each action stands where it may stand."""
+    return _Maker(draws, ties=draws.chance(10)).program()
+
+
+@define
+class _Maker:
+    draws: Draws
+    ties: bool
+    tools: tuple[str, ...] = ()
+    inner: tuple[str, ...] = ()
+    scopes: int = 1
+
+    # Times.
+
+    def span(self) -> int:
+        return self.draws.integer(1, 24) if self.ties else 8 * self.draws.integer(1, 3)
+
+    def moment(self, remainder: int, *, far: int = 5) -> int:
+        if self.ties:
+            return self.draws.integer(1, 8 * far)
+        return 8 * self.draws.integer(0, far) + remainder
+
+    # Scripts.
+
+    def script(self, place: str, *, depth: int = 0) -> tuple[p.Action, ...]:
+        count = self.draws.choose((0, 1, 1, 2, 3) if depth else (0, 0, 1, 1, 2, 3))
+        return tuple(self.action(place, depth) for _ in range(count))
+
+    def action(self, place: str, depth: int) -> p.Action:
+        options = [*_COMMON, *_BY_PLACE.get(place, ())]
+        if depth < 2:
+            options += ["attempt", "cleanup"]
+        return self.made(self.draws.choose(options), place, depth)
+
+    def made(self, kind: str, place: str, depth: int) -> p.Action:
+        draws = self.draws
+        match kind:
+            case "sleep":
+                return p.Sleep(self.span())
+            case "shielded":
+                return p.Shielded(self.span())
+            case "hold":
+                return p.Hold(self.span())
+            case "cancel":
+                return p.CancelCaller(draws.integer(0, self.scopes - 1))
+            case "fail":
+                return p.Fail(draws.choose((None, "CODED")))
+            case "stray":
+                return p.Stray()
+            case "unregister":
+                return p.Unregister(draws.choose(self.tools))
+            case "attempt":
+                return p.Attempt(self.script(place, depth=depth + 1), self.handler(place, depth))
+            case "cleanup":
+                return p.Cleanup(self.script(place, depth=depth + 1), self.handler(place, depth))
+            case "spawn":
+                return p.Spawn(self.script("child", depth=depth + 1))
+            case "nursery":
+                return p.CancelNursery()
+            case "defer":
+                return p.Defer(draws.choose(("x", "y", "z")))
+            case "conclude":
+                return p.Conclude()
+            case "group":
+                codes = tuple(draws.choose((None, "CODED", "OTHER")) for _ in range(draws.integer(1, 2)))
+                return p.FailGroup(codes, draws.chance(50))
+            case "nested":
+                return p.Nested(draws.choose(self.inner), self.arguments(), draws.chance(25))
+            case "return":
+                return p.Return(draws.chance(40))
+            case "consult":
+                return p.Consult()
+            case _:
+                return p.Checkpoint()
+
+    def handler(self, place: str, depth: int) -> tuple[p.Action, ...]:
+        if self.draws.chance(50):
+            return ()
+        return self.script(place, depth=depth + 1)
+
+    def at_once(self) -> tuple[p.Action, ...]:
+        """Return a script of a synchronous phase."""
+        if not self.draws.chance(35):
+            return ()
+        options = ("hold", "cancel", "cancel", "fail", "stray", "unregister")
+        return (self.made(self.draws.choose(options), "sync", 2),)
+
+    def arguments(self) -> p.Arguments:
+        return self.draws.choose(_ARGUMENTS)
+
+    # Parts.
+
+    def tool(self, name: str, inner: tuple[str, ...]) -> p.ToolScript:
+        draws = self.draws
+        self.inner = inner
+        body = self.script("body" if inner else "leaf")
+        if draws.chance(5):
+            body = (*body, p.LeaveOpen(), p.Return())
+        finalizer = None
+        if draws.chance(15):
+            answer = draws.choose(("keep", "replace", "malformed", "coroutine"))
+            finalizer = p.FinalizerScript(self.at_once(), answer)
+        return p.ToolScript(
+            name,
+            body,
+            timeout=self.moment(5, far=3) if draws.chance(35) else None,
+            finalizer=finalizer,
+            parallel=draws.chance(60),
+            hidden=draws.chance(4),
+        )
+
+    def only(self) -> tuple[str, ...]:
+        return (self.draws.choose(self.tools),) if self.draws.chance(30) else ()
+
+    def gate(self, *, last: bool) -> p.GateScript:
+        options: tuple[p.GateChoice, ...]
+        options = ("delegate", "delegate", "allow", "allow", "deny", "ask", "ask", "malformed")
+        script = self.script("last gate" if last else "gate")
+        return p.GateScript(script, self.draws.choose(options), self.only())
+
+    def approver(self) -> p.ApproverScript | None:
+        if self.draws.chance(15):
+            return None
+        options: tuple[p.ApproverChoice, ...]
+        options = ("allowed_once", "allowed_once", "rejected", "cancelled", "unavailable", "malformed")
+        return p.ApproverScript(self.script("approver"), self.draws.choose(options))
+
+    def guard(self) -> p.GuardScript:
+        options: tuple[p.GuardChoice, ...] = ("pass", "pass", "pass", "deny", "malformed")
+        return p.GuardScript(self.at_once(), self.draws.choose(options), self.only())
+
+    def wrapper(self, number: int) -> p.WrapperScript:
+        draws = self.draws
+        script = (*self.script("wrapper"), *self.delegation(), *self.script("wrapper"))
+        options = _FINISHES + _ODD_FINISHES if number == 0 else _FINISHES
+        return p.WrapperScript(script, draws.choose(options), f"w{number}", self.only())
+
+    def delegation(self) -> tuple[p.Action, ...]:
+        draws = self.draws
+        if draws.chance(10):
+            return ()
+        delegate = p.Proceed(
+            timeout=self.moment(6, far=3) if draws.chance(30) else None,
+            deadline=self.moment(7) if draws.chance(10) else None,
+            scope=draws.integer(0, self.scopes - 1) if draws.chance(10) else None,
+            shield=draws.chance(10),
+            lexical=self.moment(2, far=3) if draws.chance(10) else None,
+            attempts=draws.choose((1, 1, 1, 1, 2)),
+        )
+        if draws.chance(15):
+            return (p.Attempt((delegate,), self.handler("wrapper", 1)),)
+        if draws.chance(10):
+            return (p.Cleanup((delegate,), self.handler("wrapper", 1)),)
+        return (delegate,)
+
+    def reviewer(self, *, last: bool) -> p.ReviewScript:
+        options: tuple[p.ReviewChoice, ...] = (
+            "delegate",
+            "accept",
+            "accept",
+            "accept",
+            "content",
+            "value",
+            "invalid",
+            "both",
+            "block",
+            "block",
+            "malformed",
+        )
+        context = "reviewed" if self.draws.chance(50) else None
+        script = self.script("last reviewer" if last else "reviewer")
+        return p.ReviewScript(script, self.draws.choose(options), context, self.only())
+
+    def cancels(self, program_has: tuple[p.Target, ...]) -> tuple[p.CancelAt | p.CancelAtStep, ...]:
+        draws = self.draws
+        requests: list[p.CancelAt | p.CancelAtStep] = []
+        for _ in range(draws.choose((0, 1, 1, 2))):
+            target = draws.choose(program_has)
+            if draws.chance(25):
+                requests.append(p.CancelAtStep(draws.integer(1, 8), target))
+            else:
+                requests.append(p.CancelAt(self.moment(draws.choose((1, 1, 3))), target))
+        return tuple(requests)
+
+    # The whole.
+
+    def program(self) -> p.CallProgram:
+        draws = self.draws
+        names = ("a", "b", "c")[: draws.choose((1, 2, 2, 3))]
+        self.scopes = draws.choose((1, 1, 1, 2))
+        scopes = tuple(self.scope(number) for number in range(self.scopes))
+        outer = self.ambient(7) if draws.chance(20) else None
+        inner = self.ambient(3) if draws.chance(20) else None
+        self.tools = names
+        tools = tuple(self.tool(name, names[number + 1 :]) for number, name in enumerate(names))
+        mode = draws.choose(("each", "each", "together", "batch", "batch"))
+        calls = tuple(
+            p.CallSpec(draws.choose(names), self.arguments(), draws.integer(0, self.scopes - 1))
+            for _ in range(draws.choose((1, 1, 2)) if mode == "each" else draws.choose((2, 2, 3)))
+        )
+        gates = draws.choose((0, 0, 0, 1, 1, 2))
+        wrappers = draws.choose((0, 0, 1, 1, 2))
+        reviewers = draws.choose((0, 0, 0, 1, 1, 2))
+        targets: list[p.Target] = list(range(self.scopes))
+        if outer is not None:
+            targets.append("outer")
+        if inner is not None:
+            targets.append("inner")
+        return p.CallProgram(
+            tools=tools,
+            calls=calls,
+            mode=mode,
+            scopes=scopes,
+            outer=outer,
+            inner=inner,
+            gates=tuple(self.gate(last=number + 1 == gates) for number in range(gates)),
+            approver=self.approver() if gates else None,
+            guards=(self.guard(),) if draws.chance(20) else (),
+            wrappers=tuple(self.wrapper(number) for number in range(wrappers)),
+            reviewers=tuple(self.reviewer(last=number + 1 == reviewers) for number in range(reviewers)),
+            observers=(p.ObserverScript(self.at_once()),) if draws.chance(8) else (),
+            cancels=self.cancels(tuple(targets)),
+            max_parallel=draws.choose((10, 1, 2)) if mode == "batch" else 10,
+            fail_fast=mode == "batch" and draws.chance(40),
+        )
+
+    def scope(self, number: int) -> p.ScopeSpec:
+        draws = self.draws
+        timeout = self.moment(4) if draws.chance(25) else math.inf
+        parent = 0 if number and draws.chance(50) else None
+        return p.ScopeSpec("caller" if number == 0 else f"scope{number}", timeout, parent)
+
+    def ambient(self, remainder: int) -> p.Ambient:
+        return p.Ambient(self.moment(remainder) if self.draws.chance(60) else math.inf)
+
+
+_ARGUMENTS: tuple[p.Arguments, ...] = ("fine",) * 12 + ("invalid", "lossy")
+# What no rule orders where another wrapper stands outside: only the outermost does these.
+_ODD_FINISHES: tuple[p.Finish, ...] = ("invalid", "cancelled", "malformed")
+_FINISHES: tuple[p.Finish, ...] = (
+    "last",
+    "last",
+    "last",
+    "context",
+    "context",
+    "success",
+    "failure",
+    "translate",
+)
+_COMMON = ("sleep",) * 6 + (
+    "checkpoint",
+    "checkpoint",
+    "shielded",
+    "shielded",
+    "hold",
+    "cancel",
+    "fail",
+    "stray",
+)
+_LEAF = ("defer", "defer", "conclude", "group", "return", "return", "spawn", "spawn", "nursery", "unregister")
+_BY_PLACE = {
+    "body": (*_LEAF, "nested", "nested", "nested"),
+    "leaf": _LEAF,
+    "child": ("defer", "group"),
+    "last gate": ("consult",),
+    "last reviewer": ("consult",),
+}

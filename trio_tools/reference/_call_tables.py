@@ -1,0 +1,222 @@
+"""The tables of the semantics, as tables, and the facts that a call of the model ends with.
+
+A phase ends in one of four ways: it gives a *success* (or allows), it gives a *failure* (or denies),
+it *raises*, or it lets a *Cancelled* out. The row is the place where the caller became cancelled,
+``CA-21`` if it did not. What the two decide is a `Ruling`: what becomes of the result, and by which
+path it goes on.
+"""
+
+from enum import StrEnum
+from typing import Final, final
+
+from attrs import frozen
+
+from ._call_time import Cause
+
+__all__ = [
+    "CLASSIFICATION",
+    "REACHABLE",
+    "TIMEOUTS",
+    "Cell",
+    "Column",
+    "Published",
+    "Ruling",
+    "Trace",
+    "Verdict",
+]
+
+
+@final
+class Column(StrEnum):
+    """How a phase ended."""
+
+    SUCCESS = "success"
+    FAILURE = "failure"
+    RAISES = "raises"
+    CANCELLED = "cancelled"
+
+
+@final
+class Ruling(StrEnum):
+    """What becomes of a phase's result.
+
+    ``before`` and ``aborted`` are the two cancelled codes, ``withheld`` whichever of them fits: the
+    one if the body was never invoked, the other if it was. ``ok`` and ``kept`` leave the result
+    alone, ``error`` is the pipeline error. The letter is the path: review and final path (r), final
+    path only (f), or the next phase (n).
+    """
+
+    BEFORE_F = "before/f"
+    BEFORE_R = "before/r"
+    ABORTED_R = "aborted/r"
+    WITHHELD_R = "withheld/r"
+    WITHHELD_F = "withheld/f"
+    OK_N = "ok/n"
+    OK_R = "ok/r"
+    OK_F = "ok/f"
+    KEPT_R = "kept/r"
+    KEPT_F = "kept/f"
+    ERROR_R = "error/r"
+    ERROR_F = "error/f"
+
+
+# CA-3: no entry turns a failure into a cancelled result, and none leaves a success that was reached
+# under cancellation. CA-5: the kind of cancellation is not asked.
+CLASSIFICATION: Final[dict[str, dict[Column, Ruling]]] = {
+    # At entry, refused arguments: NOT_JSON (MA-8).
+    "CA-10": {Column.RAISES: Ruling.KEPT_F},
+    # At entry, arguments fine.
+    "CA-11": {Column.SUCCESS: Ruling.BEFORE_F},
+    # In gates (GA-13, GA-14). The guards are asked in between: their own denial or error is ruled by
+    # the columns failure and raises.
+    "CA-12": {
+        Column.SUCCESS: Ruling.BEFORE_R,
+        Column.FAILURE: Ruling.KEPT_R,
+        Column.RAISES: Ruling.ERROR_F,
+        Column.CANCELLED: Ruling.BEFORE_R,
+    },
+    # In the approval. `Approval.CANCELLED` counts as letting Cancelled out (GA-9).
+    "CA-13": {
+        Column.SUCCESS: Ruling.BEFORE_R,
+        Column.FAILURE: Ruling.KEPT_R,
+        Column.RAISES: Ruling.ERROR_F,
+        Column.CANCELLED: Ruling.BEFORE_R,
+    },
+    # In a wrapper, before it delegates.
+    "CA-14": {
+        Column.SUCCESS: Ruling.WITHHELD_R,
+        Column.FAILURE: Ruling.KEPT_R,
+        Column.RAISES: Ruling.ERROR_F,
+        Column.CANCELLED: Ruling.WITHHELD_R,
+    },
+    # After delegation, before invocation (BO-1, BO-2). A later attempt is ABORTED (WR-12).
+    "CA-15": {Column.SUCCESS: Ruling.WITHHELD_R},
+    # In the body or its tasks (BO-6, BO-7). An invalid value is a failure.
+    "CA-16": {
+        Column.SUCCESS: Ruling.ABORTED_R,
+        Column.FAILURE: Ruling.KEPT_R,
+        Column.RAISES: Ruling.KEPT_R,
+        Column.CANCELLED: Ruling.ABORTED_R,
+    },
+    # In a wrapper after delegating (WR-17, WR-18).
+    "CA-17": {
+        Column.SUCCESS: Ruling.WITHHELD_R,
+        Column.FAILURE: Ruling.KEPT_R,
+        Column.RAISES: Ruling.ERROR_F,
+        Column.CANCELLED: Ruling.WITHHELD_R,
+    },
+    # In review (RE-7, RE-8). A Cancelled out of a shielded phase is stray.
+    "CA-18": {
+        Column.SUCCESS: Ruling.WITHHELD_F,
+        Column.FAILURE: Ruling.KEPT_F,
+        Column.RAISES: Ruling.ERROR_F,
+        Column.CANCELLED: Ruling.ERROR_F,
+    },
+    # In the finalizer or later (PU-3, PU-7).
+    "CA-19": {
+        Column.SUCCESS: Ruling.OK_F,
+        Column.FAILURE: Ruling.KEPT_F,
+        Column.RAISES: Ruling.ERROR_F,
+    },
+    # A batch sibling that never started (BA-10).
+    "CA-20": {Column.SUCCESS: Ruling.BEFORE_F},
+    # Nowhere. A stray Cancelled is an error of the phase that let it out.
+    "CA-21": {
+        Column.SUCCESS: Ruling.OK_R,
+        Column.FAILURE: Ruling.KEPT_R,
+        Column.RAISES: Ruling.ERROR_F,
+        Column.CANCELLED: Ruling.ERROR_F,
+    },
+}
+
+# Who fires, when, and what the timeout wrapper makes of it (TI-4).
+TIMEOUTS: Final[dict[str, tuple[str, str, str]]] = {
+    "TI-10": ("budget only", "before the invocation", "TOOL_TIMEOUT"),
+    "TI-11": ("budget only", "during the body", "TOOL_TIMEOUT"),
+    "TI-12": ("budget only", "in an inner wrapper after settlement", "TOOL_TIMEOUT"),
+    "TI-13": ("caller, then budget", "strictly later", "as the caller"),
+    "TI-14": ("budget, then caller", "strictly later", "TOOL_TIMEOUT"),
+    "TI-15": ("caller and budget", "same instant", "as the caller"),
+    "TI-16": ("nobody in time", "the loop was held past the deadline", "TOOL_TIMEOUT"),
+    "TI-17": ("the scope's own deadline", "any", "as the caller"),
+    "TI-18": ("another wrapper's deadline", "before the budget", "as that source"),
+    "TI-19": ("the budget of an enclosing call", "in a nested call", "as the caller"),
+}
+
+KINDS: Final = ("caller", "deadline", "ambient")
+
+
+@final
+@frozen(order=True)
+class Cell:
+    """One cell of the coverage table: where, what the phase had given, what cancelled."""
+
+    row: str
+    column: str
+    kind: str
+
+
+def _reachable() -> frozenset[Cell]:
+    cells: set[Cell] = set()
+    for row, columns in CLASSIFICATION.items():
+        if row in {"CA-20", "CA-21"}:
+            continue
+        for column in columns:
+            cells.update(Cell(row, column, kind) for kind in KINDS)
+    # A batch sibling is skipped by what cancelled the batch, and by a failing neighbour (BA-11).
+    cells.update(Cell("CA-20", Column.SUCCESS, kind) for kind in (*KINDS, "sibling"))
+    # A neighbour's failure meets running calls: in their wrappers and in their bodies.
+    for row in ("CA-14", "CA-16", "CA-17"):
+        cells.update(Cell(row, column, "sibling") for column in CLASSIFICATION[row])
+    cells.update(Cell("CA-21", column, "none") for column in Column)
+    cells.update(Cell(row, "result", "timeout") for row in TIMEOUTS)
+    return frozenset(cells)
+
+
+REACHABLE: Final = _reachable()
+"""The cells that some program reaches."""
+
+
+@final
+@frozen
+class Verdict:
+    """A result inside the model; identity tells an untouched one from an equal copy (`WR-14`)."""
+
+    outcome: str
+    code: str | None
+    settlement: str
+    cause: Cause | None = None
+    contexts: tuple[str, ...] = ()
+    concludes: bool = False
+
+
+@final
+@frozen
+class Published:
+    """One published result, and whose it is.
+
+    Attributes:
+        call: ``c0`` for a call from outside, ``c0/name`` for a nested call of tool ``name`` in it.
+    """
+
+    call: str
+    outcome: str
+    code: str | None
+    settlement: str
+    cause: Cause | None = None
+    contexts: tuple[str, ...] = ()
+    concludes: bool = False
+
+
+@final
+@frozen
+class Trace:
+    """What one run shows: the results in order of publication, and how each `execute` ended.
+
+    Attributes:
+        ends: for each call from outside that was begun, its id and ``returned`` or ``raised``; for
+            a batch one entry, ``batch``.
+    """
+
+    published: tuple[Published, ...]
+    ends: tuple[tuple[str, str], ...]
