@@ -1,0 +1,556 @@
+"""The store: what was recorded is there, once, in order, whatever is cancelled and whatever breaks."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from tests.trace.conftest import run_python
+from trio_tools.trace import _sql
+from trio_tools.trace._rows import EventRow, FenceRow, RunRows, Span
+from trio_tools.trace._sql import Claim, RunStoreError, Statement, StoreVersionError
+from trio_tools.trace._sqlite import SqliteDatabase
+from trio_tools.trace._store import RunStore, open_store, serving
+from trio_tools.trace._writing import RunWriter, StoreStatistics, Unit
+
+
+def event(payload: str = "{}", **span: Any) -> EventRow:
+    return EventRow(sequence=None, second=1_900_000_000, kind="tool", payload=payload, span=Span(**span))
+
+
+def fence(tool: str = "pay", call_id: str = "c") -> FenceRow:
+    return FenceRow(second=1_900_000_000, tool=tool, round=2, span=Span(call_id=call_id, effect="unknown"))
+
+
+def put(writer: RunWriter, *payloads: str, ends: int | None = None) -> None:
+    writer.put(Unit(writer, ends=ends, events=tuple(map(event, payloads))))
+
+
+async def payloads_of(store: RunStore, run_id: str) -> list[tuple[int | None, object]]:
+    return [(row.sequence, row.payload) for row in (await store.load(run_id)).events]
+
+
+@pytest.mark.rule("TR-10")
+async def test_sequence_numbers_run_from_zero_in_order_of_recording(target: str) -> None:
+    async with open_store(target) as store:
+        a, b = store.writer("a"), store.writer("b")
+        for n in range(50):
+            put(a, str(n))
+            put(b, f"{n}.0", f"{n}.1")
+        loaded = [await payloads_of(store, run) for run in "ab"]
+
+    assert loaded[0] == [(n, str(n)) for n in range(50)]
+    assert loaded[1] == [(n, f"{n // 2}.{n % 2}") for n in range(100)]
+
+
+async def test_every_column_of_a_row_comes_back(target: str) -> None:
+    span = Span(
+        call_id="c",
+        parent_call_id="p",
+        layer="l",
+        effect="unknown",
+        began_ms=1.5,
+        ended_ms=2.0,
+        deadline_ms=9.0,
+    )
+    async with open_store(target) as store:
+        writer = store.writer("r")
+        writer.put(
+            Unit(writer, events=(EventRow(sequence=None, second=5, kind="llm", payload="{}", span=span),))
+        )
+        writer.put(Unit(writer, fence=(1, FenceRow(second=6, tool="t", round=3, span=span))))
+        rows = await store.load("r")
+
+    assert rows.events == (EventRow(sequence=0, second=5, kind="llm", payload="{}", span=span),)
+    assert rows.fences == (FenceRow(second=6, tool="t", round=3, span=span),)
+    assert rows.run.run_id == "r"
+    assert rows.run.finished_at is None
+
+
+async def test_an_unknown_run_is_a_lookup_error(target: str) -> None:
+    async with open_store(target) as store:
+        with pytest.raises(LookupError, match="nowhere"):
+            await store.load("nowhere")
+
+
+async def test_runs_are_listed_newest_first_and_marked_as_ended_on_closing(shared_target: str) -> None:
+    for run in ("one", "two"):
+        async with open_store(shared_target) as store:
+            put(store.writer(run), "{}")
+    async with open_store(shared_target) as store:
+        runs = await store.runs()
+
+    assert [run.run_id for run in runs] == ["two", "one"]
+    assert all(run.finished_at is not None and run.finished_at >= run.started_at for run in runs)
+
+
+@pytest.mark.rule("TR-10")
+async def test_a_second_writer_of_a_run_fails_and_does_not_interleave(
+    target: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    loaded: list[tuple[int | None, object]] = []
+
+    async def write_as_two() -> None:
+        async with open_store(target) as store:
+            first = store.writer("r")
+            put(first, "1")
+            await store.flush()
+            second = store.writer("r")
+            for _ in range(3):
+                put(second, "intruder")
+            put(first, "2")
+            loaded.extend(await payloads_of(store, "r"))
+
+    with pytest.raises(RunStoreError, match="another writer"):
+        await write_as_two()
+
+    assert loaded == [(0, "1"), (1, "2")]
+    assert [record.levelno for record in caplog.records if record.levelno >= logging.WARNING] == [
+        logging.ERROR
+    ]
+
+
+@pytest.mark.rule("TR-10")
+async def test_two_writers_that_begin_at_once_are_told_apart(target: str) -> None:
+    loaded: list[tuple[int | None, object]] = []
+
+    async def write_as_two() -> None:
+        async with open_store(target) as store:
+            first, second = store.writer("r"), store.writer("r")
+            put(second, "intruder")
+            put(first, "1")
+            loaded.extend(await payloads_of(store, "r"))
+
+    with pytest.raises(RunStoreError, match="another writer"):
+        await write_as_two()
+
+    assert loaded == [(0, "1")]
+
+
+@pytest.mark.rule("TR-10")
+async def test_a_writer_in_another_store_fails_as_well(shared_target: str) -> None:
+    async with open_store(shared_target) as store:
+        put(store.writer("r"), "1")
+        await store.flush()
+        with pytest.raises(RunStoreError, match="another writer"):
+            async with open_store(shared_target) as other:
+                put(other.writer("r"), "intruder")
+        loaded = await payloads_of(store, "r")
+
+    assert loaded == [(0, "1")]
+
+
+@pytest.mark.rule("TR-4", "TR-7")
+async def test_a_fence_stands_until_its_own_terminal_step(target: str) -> None:
+    async with open_store(target) as store:
+        writer = store.writer("r")
+        one, two = writer.new_fence(), writer.new_fence()
+        await writer.commit(Unit(writer, fence=(one, fence("one"))))
+        await writer.commit(Unit(writer, fence=(two, fence("two"))))
+        put(writer, "{}", ends=one)
+        rows = await store.load("r")
+
+    assert [row.tool for row in rows.fences] == ["two"]
+    assert len(rows.events) == 1
+
+
+@pytest.mark.rule("TR-9")
+async def test_cancelling_everything_loses_no_row(shared_target: str) -> None:
+    with trio.CancelScope() as everything:
+        async with open_store(shared_target) as store:
+            writer = store.writer("r")
+            everything.cancel()
+            for n in range(2000):
+                put(writer, str(n))
+            await trio.sleep_forever()
+    async with open_store(shared_target) as store:
+        loaded = await payloads_of(store, "r")
+
+    assert everything.cancelled_caught
+    assert loaded == [(n, str(n)) for n in range(2000)]
+
+
+@pytest.mark.rule("TR-9")
+async def test_an_exception_in_the_block_travels_unchanged_and_loses_no_row(shared_target: str) -> None:
+    async def write_and_raise() -> None:
+        async with open_store(shared_target) as store:
+            put(store.writer("r"), "1")
+            raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        await write_and_raise()
+    async with open_store(shared_target) as store:
+        loaded = await payloads_of(store, "r")
+
+    assert loaded == [(0, "1")]
+
+
+async def test_rows_that_queue_up_share_a_commit(target: str) -> None:
+    async with open_store(target) as store:
+        writer = store.writer("r")
+        for n in range(4000):
+            put(writer, str(n))
+        await store.flush()
+        statistics = store.statistics()
+
+    assert statistics.rows == 4000
+    assert statistics.commits <= 5
+    assert statistics.queued == statistics.failures == 0
+    assert statistics.error is None
+
+
+@pytest.mark.rule("TR-13")
+async def test_text_that_no_database_takes_is_substituted(target: str) -> None:
+    async with open_store(target) as store:
+        put(store.writer("a\0b\ud800"), "{}")
+        loaded = await store.load("a\0b\ud800")
+
+    assert loaded.run.run_id == "a\N{REPLACEMENT CHARACTER}b\N{REPLACEMENT CHARACTER}"
+    assert len(loaded.events) == 1
+
+
+class Breaking:
+    """A database that fails where a test says, and works otherwise."""
+
+    def __init__(self, inner: SqliteDatabase) -> None:
+        self.inner = inner
+        self.blocks = inner.blocks
+        self.fail_rows: set[str] = set()
+        self.fail_all = False
+        self.fail_reads = False
+        self.commit_then_raise = False
+        self.reads: list[float] = []
+
+    def open(self) -> None:
+        self.inner.open()
+
+    def write(self, claims: Iterable[Claim], statements: Iterable[Statement]) -> None:
+        statements = list(statements)
+        columns = [str(column) for _, rows in statements for row in rows for column in row]
+        if self.fail_all or self.fail_rows & set(columns):
+            raise OSError("disk full")
+        self.inner.write(claims, statements)
+        if self.commit_then_raise:
+            raise OSError("the wire broke")
+
+    def update(self, sql: str, row: _sql.Parameters) -> int:
+        return self.inner.update(sql, row)
+
+    def read(self, sql: str, row: _sql.Parameters = ()) -> list[tuple[object, ...]]:
+        self.reads.append(trio.current_time())
+        if self.fail_reads:
+            raise OSError("gone")
+        return self.inner.read(sql, row)
+
+    def close(self) -> None:
+        self.inner.close()
+
+
+@pytest.fixture
+def breaking() -> Breaking:
+    return Breaking(SqliteDatabase(":memory:"))
+
+
+@pytest.mark.rule("TR-10", "TR-11")
+async def test_a_row_that_cannot_be_written_takes_no_other_with_it_and_leaves_no_gap(
+    breaking: Breaking, caplog: pytest.LogCaptureFixture
+) -> None:
+    breaking.fail_rows = {"bad"}
+    seen: list[tuple[RunRows, StoreStatistics]] = []
+
+    async def write_twenty() -> None:
+        async with serving(breaking) as store:
+            writer = store.writer("r")
+            await writer.commit(Unit(writer, fence=(1, fence())))
+            for n in range(20):
+                put(writer, "bad" if n in {3, 11} else str(n), ends=1 if n == 3 else None)
+            seen.append((await store.load("r"), store.statistics()))
+
+    with pytest.raises(RunStoreError, match="disk full") as raised:
+        await write_twenty()
+
+    rows, statistics = seen[0]
+    good = [str(n) for n in range(20) if n not in {3, 11}]
+    assert [(row.sequence, row.payload) for row in rows.events] == list(enumerate(good))
+    assert [row.tool for row in rows.fences] == ["pay"]
+    assert isinstance(raised.value.__cause__, OSError)
+    assert statistics.failures == 2
+    assert statistics.error == "OSError: disk full"
+    assert [record.levelno for record in caplog.records].count(logging.ERROR) == 1
+
+
+@pytest.mark.rule("TR-5")
+async def test_who_waits_for_a_commit_is_told_that_it_failed(breaking: Breaking) -> None:
+    async with serving(breaking) as store:
+        writer = store.writer("r")
+        await store.flush()
+        breaking.fail_all = True
+        with pytest.raises(RunStoreError, match="disk full"):
+            await writer.commit(Unit(writer, fence=(1, fence())))
+        breaking.fail_all = False
+        rows = await store.load("r")
+
+    assert rows.fences == ()
+
+
+async def test_a_commit_that_arrived_although_the_wire_broke_is_not_repeated(breaking: Breaking) -> None:
+    async with serving(breaking) as store:
+        writer = store.writer("r")
+        put(writer, "0")
+        await store.flush()
+        breaking.commit_then_raise = True
+        put(writer, "1")
+        put(writer, "2")
+        await store.flush()
+        breaking.commit_then_raise = False
+        put(writer, "3")
+        loaded = await payloads_of(store, "r")
+
+    assert loaded == [(n, str(n)) for n in range(4)]
+
+
+@pytest.mark.rule("TR-11")
+async def test_the_error_of_the_block_is_not_replaced_by_that_of_the_store(breaking: Breaking) -> None:
+    breaking.fail_all = True
+
+    async def write_and_raise() -> None:
+        async with serving(breaking) as store:
+            put(store.writer("r"), "1")
+            raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        await write_and_raise()
+
+
+async def test_a_store_that_was_closed_says_so() -> None:
+    async with open_store(":memory:") as store:
+        writer = store.writer("r")
+    late = Unit(writer, events=(event(),))
+    writer.put(late)
+
+    assert isinstance(late.error, RunStoreError)
+    with pytest.raises(RunStoreError, match="closed"):
+        store.writer("s")
+    with pytest.raises(RunStoreError, match="closed"):
+        await store.runs()
+
+
+async def test_another_process_reads_while_the_run_is_written(tmp_path: Path) -> None:
+    path = str(tmp_path / "runs.db")
+    code = (
+        "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]);"
+        "print(c.execute('SELECT COUNT(*), MAX(sequence) FROM trio_events').fetchone())"
+    )
+    async with open_store(path) as store:
+        writer = store.writer("r")
+        for n in range(10):
+            put(writer, str(n))
+        await store.flush()
+        for n in range(500):
+            put(writer, str(n))
+        seen = await trio.to_thread.run_sync(run_python, code, path)
+
+    assert seen.strip() in {"(10, 9)", "(510, 509)"}
+
+
+@pytest.mark.parametrize("synchronous", ["full", "normal"])
+async def test_synchronous_is_what_was_asked_for(tmp_path: Path, synchronous: Any) -> None:
+    database = SqliteDatabase(str(tmp_path / "runs.db"), synchronous=synchronous)
+    database.open()
+    # The writer's own connection: the setting belongs to a connection.
+    found = database.read("PRAGMA synchronous"), database.read("PRAGMA journal_mode")
+    database.close()
+
+    assert found == ([({"full": 2, "normal": 1}[synchronous],)], [("wal",)])
+    with pytest.raises(ValueError, match="synchronous"):
+        SqliteDatabase("x", synchronous="off")  # pyright: ignore[reportArgumentType]
+
+
+async def test_a_store_is_not_made_where_it_is_only_looked_for(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"runs\.db"):
+        async with open_store(tmp_path / "runs.db", create=False):
+            raise AssertionError("opened")
+
+    assert not (tmp_path / "runs.db").exists()
+
+
+async def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "runs.db").write_text("a letter to my aunt" * 100)
+    with pytest.raises(RunStoreError, match="cannot be opened"):
+        async with open_store(tmp_path / "runs.db"):
+            raise AssertionError("opened")
+
+
+async def test_a_store_of_a_newer_version_is_refused(
+    shared_target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_store(shared_target):
+        pass
+    for module in ("_sqlite", "_postgres") if shared_target.startswith("postgres") else ("_sqlite",):
+        monkeypatch.setattr(f"trio_tools.trace.{module}.MIGRATIONS", ())
+    with pytest.raises(StoreVersionError, match="newer"):
+        async with open_store(shared_target):
+            raise AssertionError("opened")
+
+
+async def test_an_older_store_is_brought_forward_and_keeps_its_rows(
+    shared_target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_store(shared_target) as store:
+        put(store.writer("r"), "1")
+    wider = (*_sql.MIGRATIONS, ("ALTER TABLE trio_runs ADD COLUMN colour TEXT",))
+    for module in ("_sqlite", "_postgres") if shared_target.startswith("postgres") else ("_sqlite",):
+        monkeypatch.setattr(f"trio_tools.trace.{module}.MIGRATIONS", wider)
+    for _ in range(2):
+        async with open_store(shared_target) as store:
+            loaded = await payloads_of(store, "r")
+
+            assert loaded == [(0, "1")]
+
+
+async def test_of_two_asks_to_cancel_one_wins_and_an_ended_run_stays_as_it_ended(shared_target: str) -> None:
+    async with open_store(shared_target) as store:
+        store.writer("r")
+        async with open_store(shared_target) as other:
+            assert not await other.request_cancel("nowhere")
+            await store.flush()
+            answers = [await other.request_cancel("r"), await store.request_cancel("r")]
+        asked = (await store.load("r")).run.cancel_requested_at
+    async with open_store(shared_target) as store:
+        await store.request_cancel("r")
+        ended = (await store.load("r")).run
+
+    assert answers == [True, False]
+    assert ended.cancel_requested_at == asked is not None
+    async with open_store(shared_target) as store:
+        store.writer("s")
+    async with open_store(shared_target) as store:
+        assert not await store.request_cancel("s")
+
+
+async def test_a_watch_hears_of_a_cancel_within_a_second(autojump_clock: object, breaking: Breaking) -> None:
+    heard: list[float] = []
+    async with serving(breaking) as store:
+        store.writer("r")
+        store.watch("r", lambda: heard.append(trio.current_time()))
+        await trio.sleep(10.5)
+        asked_at = trio.current_time()
+        assert await store.request_cancel("r")
+        await trio.sleep(5)
+
+    assert len(heard) == 1
+    assert asked_at < heard[0] <= asked_at + 1
+
+
+async def test_the_store_is_asked_at_once_and_then_at_most_once_a_second(
+    autojump_clock: object, breaking: Breaking
+) -> None:
+    async with serving(breaking) as store:
+        store.writer("r")
+        start = trio.current_time()
+        for _ in range(40):
+            store.watch("r", lambda: None)
+            await trio.sleep(0.25)
+        asks = [at - start for at in breaking.reads]
+
+    assert asks == [float(n) for n in range(10)]
+
+
+async def test_an_ask_made_earlier_is_heard_by_the_first_read(
+    autojump_clock: object, breaking: Breaking
+) -> None:
+    heard: list[float] = []
+    async with serving(breaking) as store:
+        store.writer("r")
+        await store.request_cancel("r")
+        start = trio.current_time()
+        store.watch("r", lambda: heard.append(trio.current_time()))
+        await trio.sleep(3)
+        # Seen once, never forgotten: a later watch needs no second look, whatever the store says.
+        breaking.fail_reads = True
+        store.watch("r", lambda: heard.append(trio.current_time()))
+        await trio.sleep(3)
+
+    assert [at - start for at in heard] == [0, 3]
+
+
+async def test_a_store_that_cannot_be_read_is_never_a_cancel(
+    autojump_clock: object, breaking: Breaking
+) -> None:
+    heard: list[str] = []
+    async with serving(breaking) as store:
+        store.writer("r")
+        breaking.fail_reads = True
+        store.watch("r", lambda: heard.append("r"))
+        await trio.sleep(5)
+        assert heard == []
+        breaking.fail_reads = False
+        await store.request_cancel("r")
+        await trio.sleep(1)
+
+    assert heard == ["r"]
+
+
+async def test_a_watch_that_was_closed_hears_nothing_and_one_that_fails_is_contained(
+    autojump_clock: object, breaking: Breaking, caplog: pytest.LogCaptureFixture
+) -> None:
+    heard: list[str] = []
+
+    def fail() -> None:
+        raise RuntimeError("not mine")
+
+    async with serving(breaking) as store:
+        store.writer("r")
+        closed = store.watch("r", lambda: heard.append("closed"))
+        store.watch("r", fail)
+        store.watch("r", lambda: heard.append("open"))
+        closed.close()
+        closed.close()
+        await store.request_cancel("r")
+        await trio.sleep(2)
+
+    assert heard == ["open"]
+    assert "could not be cancelled" in caplog.text
+
+
+@pytest.mark.postgres
+async def test_a_broken_connection_is_opened_again(postgres_url: str) -> None:
+    import psycopg
+
+    def break_all() -> None:
+        with psycopg.connect(postgres_url, autocommit=True) as connection:
+            connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
+                " AND backend_type = 'client backend'"
+            )
+
+    async with open_store(postgres_url) as store:
+        writer = store.writer("r")
+        put(writer, "0")
+        await store.load("r")
+        await trio.to_thread.run_sync(break_all)
+        for n in range(1, 5):
+            put(writer, str(n))
+        loaded = await payloads_of(store, "r")
+
+    assert loaded == [(n, str(n)) for n in range(5)]
+
+
+def test_a_read_sees_a_damaged_text_instead_of_failing(tmp_path: Path) -> None:
+    path = str(tmp_path / "runs.db")
+    database = SqliteDatabase(path)
+    database.open()
+    connection = sqlite3.connect(path)
+    connection.execute("INSERT INTO trio_runs VALUES (CAST(x'ff61' AS TEXT), 'w', 1, NULL, NULL)")
+    connection.commit()
+    connection.close()
+    rows = database.read("SELECT run_id FROM trio_runs")
+    database.close()
+
+    assert rows == [("\N{REPLACEMENT CHARACTER}a",)]

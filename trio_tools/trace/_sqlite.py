@@ -1,0 +1,142 @@
+"""A store in one SQLite file, or in memory."""
+
+import sqlite3
+from collections.abc import Iterable
+from pathlib import Path
+from threading import Lock
+from typing import Final, Literal, TypeAlias, final
+
+from ._sql import CLAIM, MIGRATIONS, OWNER, Claim, Parameters, RunStoreError, Statement, StoreVersionError
+
+__all__ = ["SqliteDatabase", "Synchronous"]
+
+Synchronous: TypeAlias = Literal["full", "normal"]
+
+_BUSY_SECONDS: Final = 10.0
+
+
+@final
+class SqliteDatabase:
+    """A SQLite database in WAL mode; other processes may read it, and ask for a cancel, while it is written.
+
+    Args:
+        path: the file, or ``:memory:``.
+        synchronous: ``full`` waits for the disk at every commit, so what was acknowledged survives a power
+            cut. ``normal`` does not: after a power cut, not after a mere crash of the program, the last
+            commits may be gone.
+    """
+
+    def __init__(self, path: str, *, synchronous: Synchronous = "full") -> None:
+        if synchronous not in {"full", "normal"}:
+            raise ValueError(f"synchronous is 'full' or 'normal', not {synchronous!r}")
+        self._path: Final = path
+        self._in_memory: Final = path == ":memory:"
+        self._synchronous: Final = synchronous
+        self._writer: sqlite3.Connection | None = None
+        self._reader: sqlite3.Connection | None = None
+        # Reads may come from another worker thread than writes, each connection from one thread at a time.
+        self._reading: Final = Lock()
+        self.blocks: bool = not self._in_memory
+
+    def open(self) -> None:
+        """Connect, and bring the tables up to date.
+
+        Raises:
+            StoreVersionError: a newer version of the library wrote the file.
+            RunStoreError: the file is no store.
+        """
+        if not self._in_memory:
+            Path(self._path).parent.mkdir(parents=True, exist_ok=True)
+        self._writer = self._connect()
+        try:
+            _migrate(self._writer)
+        except sqlite3.Error as error:
+            self.close()
+            raise RunStoreError(f"{self._path} cannot be used as a store: {error}") from error
+        except RunStoreError:
+            self.close()
+            raise
+
+    def _connect(self) -> sqlite3.Connection:
+        connection: sqlite3.Connection | None = None
+        try:
+            connection = sqlite3.connect(
+                self._path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
+            )
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute(f"PRAGMA synchronous = {self._synchronous}")
+        except sqlite3.Error as error:
+            if connection is not None:
+                connection.close()
+            raise RunStoreError(f"{self._path} cannot be opened as a store: {error}") from error
+        return connection
+
+    def write(self, claims: Iterable[Claim], statements: Iterable[Statement]) -> None:
+        """Execute all in one transaction; all or nothing."""
+        connection = self._opened()
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            for claim in claims:
+                connection.execute(CLAIM, claim)
+                if connection.execute(OWNER, claim[:1]).fetchone() != (claim[1],):
+                    raise RunStoreError(f"run {claim[0]!r} already has another writer")
+            for sql, rows in statements:
+                connection.executemany(sql, rows)
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
+    def update(self, sql: str, row: Parameters) -> int:
+        """Execute one statement and return how many rows it changed."""
+        return self._opened().execute(sql, row).rowcount
+
+    def read(self, sql: str, row: Parameters = ()) -> list[tuple[object, ...]]:
+        """Return the rows of a query."""
+        with self._reading:
+            if self._reader is None:
+                self._reader = self._opened() if self._in_memory else self._connect()
+                # A damaged text is a damaged row, not the end of the list (`TL-9`).
+                self._reader.text_factory = _text
+            return self._reader.execute(sql, row).fetchall()
+
+    def close(self) -> None:
+        """Disconnect; the last connection to leave folds the log into the file."""
+        for connection in {self._reader, self._writer} - {None}:
+            if connection is not None:
+                connection.close()
+        self._reader = self._writer = None
+
+    def _opened(self) -> sqlite3.Connection:
+        if self._writer is None:
+            raise RunStoreError("the store is closed")
+        return self._writer
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")
+
+
+def _migrate(connection: sqlite3.Connection) -> None:
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version == len(MIGRATIONS):
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # Asked again under the lock: another process may have been faster.
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version > len(MIGRATIONS):
+            raise StoreVersionError(
+                f"the store has version {version} of its tables, and this version of trio_tools knows"
+                f" {len(MIGRATIONS)}: use the version that wrote it, or a newer one"
+            )
+        for step in MIGRATIONS[version:]:
+            for sql in step:
+                connection.execute(sql)
+        connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
