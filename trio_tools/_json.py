@@ -31,8 +31,8 @@ _CYCLE = "a container that contains itself"
 _SURROGATE = "a lone surrogate"
 _CHANGED = "a container that changed while it was copied"
 
-# `type` by a name that a type checker does not narrow by: it would make `Any` partially unknown.
-_kind_of: Callable[[object], object] = type
+kind_of: Callable[[object], object] = type
+"""`type` by a name that a type checker does not narrow by: narrowed, `Any` would become partially unknown."""
 
 # Up to this many levels recursion is used, since it is the faster form; deeper values take the iterative one.
 _SHALLOW = 48
@@ -209,7 +209,7 @@ def _make_list(plain: list[JsonValue], height: int) -> FrozenList:
 
 def is_frozen(value: object) -> TypeGuard[_Frozen]:
     """Tells whether the value is one of the library's own frozen containers; it runs no code of the value."""
-    kind = _kind_of(value)
+    kind = kind_of(value)
     return kind is FrozenDict or kind is FrozenList
 
 
@@ -244,7 +244,7 @@ _Memo: TypeAlias = dict[int, _Frozen | None]
 
 
 def _freeze(obj: object, depth: int, text: Callable[[str], str]) -> JsonValue:
-    kind = _kind_of(obj)
+    kind = kind_of(obj)
     if kind is not dict and kind is not list:
         frozen = _freeze_leaf(obj, {}, 0, text)
     else:
@@ -263,7 +263,7 @@ def _freeze(obj: object, depth: int, text: Callable[[str], str]) -> JsonValue:
 
 def _freeze_leaf(obj: Any, memo: _Memo, level: int, text: Callable[[str], str]) -> JsonValue:
     # What the loops below leave over: containers, what is no JSON, and the scalar that is a whole document.
-    kind = _kind_of(obj)
+    kind = kind_of(obj)
     if kind is dict:
         return _freeze_dict(obj, memo, level + 1, text)
     if kind is list:
@@ -293,7 +293,7 @@ def _freeze_dict(source: Any, memo: _Memo, level: int, text: Callable[[str], str
             raise NotLossless(_NOT_A_KEY)
         if not key.isascii():
             key = text(key)
-        kind = _kind_of(value)
+        kind = kind_of(value)
         if kind is str:
             plain[key] = value if value.isascii() else text(value)
         elif kind is int or kind is bool or value is None:
@@ -318,7 +318,7 @@ def _freeze_list(source: Any, memo: _Memo, level: int, text: Callable[[str], str
     plain: list[JsonValue] = []
     height = 0
     for value in source:
-        kind = _kind_of(value)
+        kind = kind_of(value)
         if kind is str:
             plain.append(value if value.isascii() else text(value))
         elif kind is int or kind is bool or value is None:
@@ -350,7 +350,7 @@ def _freeze_deep(source: Any, depth: int, text: Callable[[str], str]) -> _Frozen
 
 
 def _children(container: Any) -> Iterator[Any]:
-    kind = _kind_of(container)
+    kind = kind_of(container)
     return iter(container.values() if kind is dict or kind is FrozenDict else container)
 
 
@@ -363,7 +363,7 @@ def _innermost_first(root: Any, depth: int) -> list[Any]:
     while path:
         container, rest = path[-1]
         for child in rest:
-            kind = _kind_of(child)
+            kind = kind_of(child)
             if kind is first or kind is second:
                 state = done.get(id(child))
                 if state is None:
@@ -416,7 +416,7 @@ def thaw(value: JsonValue) -> JsonValue:
     A container that occurs twice in the value is one object in the copy as well, as with `copy.deepcopy`. It
     works at any depth (`MA-7`).
     """
-    kind = _kind_of(value)
+    kind = kind_of(value)
     if kind is not FrozenDict and kind is not FrozenList:
         return value
     frozen = cast("_Frozen", value)
@@ -437,7 +437,7 @@ def _thaw_container(frozen: Any, memo: dict[int, Any]) -> Any:
     memo[ident] = plain = frozen.copy()
     if frozen._height > 1:
         for key, value in frozen.items() if type(frozen) is FrozenDict else enumerate(frozen):
-            kind = _kind_of(value)
+            kind = kind_of(value)
             if kind is FrozenDict or kind is FrozenList:
                 plain[key] = _thaw_container(value, memo)
     return plain
@@ -543,7 +543,7 @@ def _write(root: JsonValue, scalar: Callable[[object], str], comma: str, colon: 
     pieces: list[Any] = [root]
     while pieces:
         piece = pieces.pop()
-        if _kind_of(piece) is tuple:
+        if kind_of(piece) is tuple:
             parts.append(piece[0])
         elif _is_object(piece):
             inner: list[Any] = []

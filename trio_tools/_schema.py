@@ -15,7 +15,7 @@ from ._json import FrozenDict, JsonSchema, JsonValue, NotLossless, freeze_argume
 from ._shape import Shape, explain_build, explain_entries, object_schema
 from ._signature import parameters_of, returned_by
 from ._validator import Validator, compile_schema
-from ._violations import Report, Violations
+from ._violations import Place, Report, Violations
 
 __all__ = [
     "ArgumentsPlan",
@@ -84,7 +84,7 @@ class ArgumentsPlan:
         """Returns the keyword arguments for the function; raises `Violations` with every violation."""
         if type(arguments) is not FrozenDict:
             report = Report("arguments")
-            report.must_be(None, "an object")
+            report.must_be(Place(), "an object")
             raise report.violations()
         bound: dict[str, object] = {}
         to_build: list[tuple[str, Callable[[Any], Any]]] = []
@@ -107,7 +107,7 @@ class ArgumentsPlan:
 
     def _violations(self, arguments: FrozenDict) -> Violations:
         report = Report("arguments")
-        explain_entries(arguments, None, report, self._shapes, self._required)
+        explain_entries(arguments, Place(), report, self._shapes, self._required)
         return report.violations()
 
 
@@ -117,7 +117,7 @@ def _build(bound: dict[str, object], to_build: list[tuple[str, Callable[[Any], A
         try:
             bound[name] = build(bound[name])
         except Exception as error:  # noqa: BLE001  (whatever the author's class raises is told to the model)
-            explain_build(error, name, report)
+            explain_build(error, Place().member(name), report)
     if report.lines:
         raise report.violations()
 
@@ -145,7 +145,7 @@ class OutputPlan:
         frozen_value = freeze_value(value, depth=depth)
         if not shape.check(frozen_value):
             report = Report("value")
-            shape.explain(frozen_value, None, report)
+            shape.explain(frozen_value, Place(), report)
             raise report.violations()
         return frozen_value
 

@@ -18,7 +18,7 @@ import cattrs
 from cattrs import gen
 
 from ._json import FrozenDict, FrozenList, JsonValue, json_equal, thaw
-from ._violations import Path, Report, member
+from ._violations import Place, Report
 
 _OBJECTS: Final = frozenset({dict, FrozenDict})
 _ARRAYS: Final = frozenset({list, FrozenList})
@@ -30,7 +30,7 @@ class Shape:
 
     schema: dict[str, JsonValue]
     check: Callable[[Any], bool]
-    explain: Callable[[Any, Path, Report], None]
+    explain: Callable[[Any, Place, Report], None]
     # None: what fits is what the body receives.
     build: Callable[[Any], Any] | None = None
     # None: no instance of a class can be in it.
@@ -54,9 +54,9 @@ def described(shape: Shape, **notes: JsonValue) -> Shape:
     return attrs.evolve(shape, schema={**shape.schema, **notes})
 
 
-def _must_be(what: str) -> Callable[[Any, Path, Report], None]:
-    def explain(_: Any, path: Path, report: Report) -> None:
-        report.must_be(path, what)
+def _must_be(what: str) -> Callable[[Any, Place, Report], None]:
+    def explain(_: Any, place: Place, report: Report) -> None:
+        report.must_be(place, what)
 
     return explain
 
@@ -121,11 +121,11 @@ def choice_of(options: Iterable[tuple[JsonValue, Any]]) -> Shape:
                 return (option,)
         return None
 
-    def explain(_: Any, path: Path, report: Report) -> None:
+    def explain(_: Any, place: Place, report: Report) -> None:
         if single:
-            report.must_equal(path, values[0])
+            report.must_equal(place, values[0])
         else:
-            report.must_be_among(path, values)
+            report.must_be_among(place, values)
 
     def build(value: Any) -> Any:
         found = find(value)
@@ -153,13 +153,13 @@ def list_of(item: Shape) -> Shape:
             return False
         return plain.issuperset(map(type, value)) or all(map(check_item, value))
 
-    def explain(value: Any, path: Path, report: Report) -> None:
+    def explain(value: Any, place: Place, report: Report) -> None:
         if type(value) not in _ARRAYS:
-            report.must_be(path, "an array")
+            report.must_be(place, "an array")
             return
         for index, each in enumerate(value):
             if not check_item(each):
-                item.explain(each, member(path, index), report)
+                item.explain(each, place.member(index), report)
 
     def build(value: Any) -> list[Any]:
         if build_item is None or plain.issuperset(map(type, value)):
@@ -187,13 +187,13 @@ def dict_of(entry: Shape) -> Shape:
             return False
         return plain.issuperset(map(type, value.values())) or all(map(check_entry, value.values()))
 
-    def explain(value: Any, path: Path, report: Report) -> None:
+    def explain(value: Any, place: Place, report: Report) -> None:
         if type(value) not in _OBJECTS:
-            report.must_be(path, "an object")
+            report.must_be(place, "an object")
             return
         for key, each in value.items():
             if not check_entry(each):
-                entry.explain(each, member(path, key), report)
+                entry.explain(each, place.member(key), report)
 
     def build(value: Any) -> dict[str, Any]:
         if build_entry is None or plain.issuperset(map(type, value.values())):
@@ -246,7 +246,7 @@ def union_of(branches: Iterable[Shape]) -> Shape:
     return Shape(
         schema={"anyOf": [branch.schema for branch in branches]},
         check=check,
-        explain=lambda _, path, report: report.no_branch(path),
+        explain=lambda _, place, report: report.no_branch(place),
         build=build if any(branch.build for branch in branches) else None,
         project=project if any(branch.project for branch in branches) else None,
         plain=plain,
@@ -345,14 +345,14 @@ def _object(entries: tuple[Entry, ...], notes: Mapping[str, JsonValue]) -> Shape
                 return False
         return all(key in value for key in required)
 
-    def explain(value: Any, path: Path, report: Report) -> None:
+    def explain(value: Any, place: Place, report: Report) -> None:
         if type(value) in _OBJECTS:
-            explain_entries(value, path, report, shapes, required)
+            explain_entries(value, place, report, shapes, required)
             for key in value:
                 if key not in shapes:
-                    report.undeclared(path, key)
+                    report.undeclared(place, key)
         else:
-            report.must_be(path, "an object")
+            report.must_be(place, "an object")
 
     return Shape(
         schema={**notes, **object_schema(shapes, required), "additionalProperties": False},
@@ -371,31 +371,35 @@ def object_schema(shapes: Mapping[str, Shape], required: list[str]) -> dict[str,
 
 
 def explain_entries(
-    value: Mapping[str, Any], path: Path, report: Report, shapes: Mapping[str, Shape], required: Iterable[str]
+    value: Mapping[str, Any],
+    place: Place,
+    report: Report,
+    shapes: Mapping[str, Shape],
+    required: Iterable[str],
 ) -> None:
     """Adds the violations of an object's declared properties: first what is missing, then each in turn."""
     for key in required:
         if key not in value:
-            report.missing(path, key)
+            report.missing(place, key)
     for key, shape in shapes.items():
         if key in value and not shape.check(value[key]):
-            shape.explain(value[key], member(path, key), report)
+            shape.explain(value[key], place.member(key), report)
 
 
-def explain_build(error: Exception, path: Path, report: Report) -> None:
-    """Adds what the author's own classes refused, each with its path."""
+def explain_build(error: Exception, place: Place, report: Report) -> None:
+    """Adds what the author's own classes refused, each with its place."""
     if isinstance(error, cattrs.ClassValidationError):
         named, own = error.group_exceptions()
         for inner, note in named:
-            explain_build(inner, member(path, note.name.removeprefix("field_")), report)
+            explain_build(inner, place.member(note.name.removeprefix("field_")), report)
     elif isinstance(error, cattrs.IterableValidationError):
         indexed, own = error.group_exceptions()
         for inner, note in indexed:
-            explain_build(inner, member(path, note.index), report)
+            explain_build(inner, place.member(note.index), report)
     else:
         own = [error]
     for inner in own:
-        report.refused(path, inner)
+        report.refused(place, inner)
 
 
 def _build_pair(pair: tuple[Shape, Any]) -> Any:
