@@ -99,10 +99,10 @@ def silent_members(cls: type) -> list[str]:
     """Name the public methods and properties of the package's own class that say nothing."""
     silent: list[str] = []
     for name, member in vars(cls).items():
-        routine = inspect.isroutine(member) or isinstance(member, property)
+        routine = inspect.isroutine(member) or isinstance(member, property | classmethod | staticmethod)
         if name.startswith("_") or not routine:
             continue
-        function = member.__func__ if isinstance(member, classmethod | staticmethod) else member
+        function: object = getattr(member, "__func__", member)
         if not inspect.getdoc(function):
             silent.append(name)
     return silent

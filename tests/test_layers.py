@@ -25,19 +25,29 @@ PACKAGE = Path(trio_tools.__file__).parent
 CORE = (
     (1, "_errors"),
     (1, "_json"),
+    (1, "_classification"),
     (2, "_content"),
     (2, "_bounding"),
     (2, "_result"),
     (2, "_violations"),
+    (2, "_dialect"),
+    (2, "_validator"),
     (2, "_shape"),
+    (2, "_signature"),
     (2, "_schema"),
+    (2, "_leaves"),
     (3, "_fusion"),
     (3, "_scope"),
     (3, "_tool"),
     (4, "_execution"),
     (4, "_layer"),
-    (5, "_pipeline"),
+    (5, "_output"),
+    (5, "_verdicts"),
+    (5, "_policy"),
     (5, "_timeout"),
+    (5, "_body"),
+    (5, "_delegation"),
+    (5, "_pipeline"),
     (6, "_batch"),
     (6, "_registry"),
     (7, "__init__"),
@@ -55,7 +65,18 @@ HOUSES: dict[str, frozenset[str]] = {
 }
 
 # Where tasks, scopes or time are the subject; the rest of the core is plain code, tested without a loop.
-SEES_TRIO = {"_fusion", "_scope", "_execution", "_pipeline", "_timeout", "_batch", "_registry"}
+SEES_TRIO = {
+    "_leaves",
+    "_fusion",
+    "_scope",
+    "_execution",
+    "_policy",
+    "_timeout",
+    "_body",
+    "_delegation",
+    "_pipeline",
+    "_batch",
+}
 CORE_PACKAGES = {"trio", "attrs", "cattrs", "jsonschema_rs"}
 
 # Packages that only some modules may import; a house stands for all its modules.
