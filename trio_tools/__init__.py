@@ -1,0 +1,125 @@
+"""Tool calls under structured concurrency, on trio.
+
+A cancelled call stops, nothing of it is left running, and its result says what happened: how it ended
+for its caller, which rule decided, and what the body did.
+"""
+
+from ._bounding import Bounds
+from ._content import (
+    Artifact,
+    ArtifactType,
+    Content,
+    Context,
+    ImageContent,
+    TextContent,
+    WriteKind,
+    WriteTarget,
+)
+from ._errors import (
+    ABORTED as TOOL_ABORTED,
+)
+from ._errors import (
+    ABORTED_BEFORE_DISPATCH as TOOL_ABORTED_BEFORE_DISPATCH,
+)
+from ._errors import (
+    DefinitionError,
+    RegistrationError,
+    ToolError,
+    ToolFailure,
+    TransportError,
+)
+from ._execution import (
+    DispatchExecution,
+    ExecutionToken,
+    LayerView,
+    Progress,
+    ToolCall,
+    ToolContext,
+    ToolExecution,
+)
+from ._json import JsonSchema, JsonValue
+from ._layer import (
+    Accept,
+    Allow,
+    Approval,
+    Approver,
+    Ask,
+    BatchPolicy,
+    Block,
+    Deny,
+    Gate,
+    GateDecision,
+    Guard,
+    Layer,
+    Observer,
+    Registration,
+    ReviewDecision,
+    Reviewer,
+    Wrapper,
+)
+from ._registry import CallStatistics, Registry, RegistryStatistics
+from ._result import CancelCause, CauseKind, Settlement, ToolOutcome, ToolResult
+from ._scope import CallScope, ScopeView, open_call_scope
+from ._timeout import enforce_timeouts
+from ._tool import Effect, FunctionTool, Tool, tool
+
+__all__ = [
+    "TOOL_ABORTED",
+    "TOOL_ABORTED_BEFORE_DISPATCH",
+    "Accept",
+    "Allow",
+    "Approval",
+    "Approver",
+    "Artifact",
+    "ArtifactType",
+    "Ask",
+    "BatchPolicy",
+    "Block",
+    "Bounds",
+    "CallScope",
+    "CallStatistics",
+    "CancelCause",
+    "CauseKind",
+    "Content",
+    "Context",
+    "DefinitionError",
+    "Deny",
+    "DispatchExecution",
+    "Effect",
+    "ExecutionToken",
+    "FunctionTool",
+    "Gate",
+    "GateDecision",
+    "Guard",
+    "ImageContent",
+    "JsonSchema",
+    "JsonValue",
+    "Layer",
+    "LayerView",
+    "Observer",
+    "Progress",
+    "Registration",
+    "RegistrationError",
+    "Registry",
+    "RegistryStatistics",
+    "ReviewDecision",
+    "Reviewer",
+    "ScopeView",
+    "Settlement",
+    "TextContent",
+    "Tool",
+    "ToolCall",
+    "ToolContext",
+    "ToolError",
+    "ToolExecution",
+    "ToolFailure",
+    "ToolOutcome",
+    "ToolResult",
+    "TransportError",
+    "Wrapper",
+    "WriteKind",
+    "WriteTarget",
+    "enforce_timeouts",
+    "open_call_scope",
+    "tool",
+]

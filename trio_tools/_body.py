@@ -1,0 +1,251 @@
+"""The body of a tool: invoked in one step, owned until it is quiet, and classified only then.
+
+Two nurseries stand around a body that asked for its context::
+
+    execute's task:   own nursery, whose scope is the fused scope
+                        `- keeper: ctx.nursery
+                             `- the body's task, within a sentinel scope
+                             `- whatever the body started there
+
+A body can do anything to ``ctx.nursery``, even leave its scope, and wrecks nothing but the keeper's
+task. A body without a context can reach neither, and runs where the keeper would. Meanwhile the task
+that executes the call is parked with a `Sentry`: it cannot be interrupted, and takes note of an ambient
+cancellation when it comes.
+"""
+
+import threading
+from functools import partial
+from typing import Final
+
+import trio
+
+from ._classification import Came, Place, Verdict, classify
+from ._errors import TOOL_ERROR, TransportError, standard_failure
+from ._execution import Attempt, Life, ToolContext, governed
+from ._fusion import Sentry, Source
+from ._leaves import failure_of_errors, leaves_of, log_uncoded
+from ._output import InvalidOutputError, make_output
+from ._result import CancelCause, CauseKind, Settlement, ToolOutcome, ToolResult
+from ._tool import Tool
+from ._verdicts import aborted, failed, invalid_output
+
+__all__ = ["run_body"]
+
+_POLL: Final = 0.001
+"""Seconds between two looks at tasks of a nursery that a body left open: nothing else tells their end."""
+
+
+async def run_body(life: Life, sources: tuple[Source, ...], tool: Tool, bound: object) -> ToolResult:
+    """Invoke the body of ``tool``, wait until all it owns is quiet, and return what that means.
+
+    Args:
+        sources: what governs the delegation, in order of precedence.
+        bound: the arguments as the tool's plan bound them.
+    """
+    attempt = Attempt(life, tool, bound, sources)
+    life.delegation = sources
+    sentry = Sentry(partial(_asked_to_cancel, attempt))
+    try:
+        async with trio.open_nursery() as own:
+            attempt.scope = own.cancel_scope
+            with governed(life, sources, own.cancel_scope):
+                own.start_soon(_keep, attempt, sentry, name=f"tool call {life.name!r}")
+                await sentry.park()
+    except BaseException as raised:
+        attempt.errors.append(raised)
+    life.scheduled = True
+    return _settle(attempt)
+
+
+def _asked_to_cancel(attempt: Attempt, interrupt: BaseException | None) -> None:
+    if interrupt is not None:
+        attempt.errors.append(interrupt)
+        assert attempt.scope is not None
+        attempt.scope.cancel()
+    else:
+        attempt.life.notice()
+    attempt.life.lifetime.alarm()
+
+
+async def _keep(attempt: Attempt, sentry: Sentry) -> None:
+    """Hold the call's nursery open for the body, where it can be wrecked without harm to the caller."""
+    try:
+        if attempt.tool.context_parameter is None:
+            await _invoke(attempt, None)
+            return
+        context = ToolContext(attempt)
+        async with trio.open_nursery() as nursery:
+            attempt.nursery = nursery
+            nursery.start_soon(_invoke, attempt, context, name=f"body of tool {attempt.life.name!r}")
+    except BaseException as raised:
+        attempt.errors.append(raised)
+    finally:
+        sentry.release()
+
+
+async def _invoke(attempt: Attempt, context: ToolContext | None) -> None:
+    attempt.life.task = trio.lowlevel.current_task()
+    if attempt.tool.is_async:
+        await _invoke_async(attempt, context)
+    else:
+        await _invoke_in_thread(attempt, context)
+    nursery = attempt.nursery
+    if nursery is not None and not attempt.returned:
+        attempt.cancelled_itself = nursery.cancel_scope.cancel_called
+        nursery.cancel_scope.cancel()
+
+
+def _may_invoke(attempt: Attempt) -> bool:
+    """Ask for the last time, and mark: this, and the call of the function, are one step (`BO-2`)."""
+    life = attempt.life
+    attempt.refused = life.cause_now(attempt.sources)
+    if attempt.refused is not None or life.abandoned:
+        return False
+    attempt.invoked = True
+    life.invoked(attempt.tool)
+    return True
+
+
+async def _invoke_async(attempt: Attempt, context: ToolContext | None) -> None:
+    if not _may_invoke(attempt):
+        return
+    # trio is silent when a task ends with a scope left open; leaving this one makes it an error.
+    sentinel = trio.CancelScope()
+    sentinel.__enter__()
+    try:
+        attempt.value = await attempt.tool.invoke(attempt.bound, context)  # pyright: ignore[reportGeneralTypeIssues]
+        attempt.returned = True
+    except BaseException as raised:
+        attempt.errors.append(raised)
+    nurseries = trio.lowlevel.current_task().child_nurseries
+    if nurseries:
+        attempt.left_open = True
+        await _empty(nurseries)
+    try:
+        sentinel.__exit__(None, None, None)
+    except RuntimeError:
+        attempt.left_open = True
+
+
+async def _empty(nurseries: list[trio.Nursery]) -> None:
+    """Cancel and wait for the tasks of nurseries that a body left open."""
+    with trio.CancelScope(shield=True):
+        for nursery in nurseries:
+            nursery.cancel_scope.cancel()
+        # Closed inside the shield again, which belongs to the innermost of them.
+        while any(nursery.child_tasks for nursery in nurseries):  # noqa: ASYNC110  (trio has no event for it)
+            await trio.sleep(_POLL)
+
+
+async def _invoke_in_thread(attempt: Attempt, context: ToolContext | None) -> None:
+    """Run a ``def`` body in a thread that is waited for, whatever happens (`BO-13`)."""
+    limiter = trio.to_thread.current_default_thread_limiter()
+    try:
+        await limiter.acquire()
+    except trio.Cancelled as raised:
+        attempt.refused = attempt.life.cause_now(attempt.sources)
+        attempt.errors.append(raised)
+        return
+    try:
+        if not _may_invoke(attempt):
+            return
+        # The token is held here, so that nothing cancellable lies between the mark and the thread.
+        ours = trio.CapacityLimiter(1)
+        attempt.value = await trio.to_thread.run_sync(_in_thread, attempt, context, limiter=ours)
+        attempt.returned = True
+    except BaseException as raised:
+        attempt.errors.append(raised)
+    finally:
+        limiter.release()
+
+
+def _in_thread(attempt: Attempt, context: ToolContext | None) -> object:
+    attempt.thread = threading.get_ident()
+    try:
+        return attempt.tool.invoke(attempt.bound, context)
+    finally:
+        attempt.thread = None
+
+
+def _settle(attempt: Attempt) -> ToolResult:
+    """Classify a body that is quiet (`BO-4` to `BO-10`); only an interrupt is raised."""
+    life = attempt.life
+    attempt.settled = True
+    life.task = None
+    leaves = leaves_of(*attempt.errors)
+    attempt.errors.clear()
+    if attempt.invoked:
+        life.settle(_settlement(attempt, leaves.errors or leaves.interrupts))
+    cause = life.cause_now(attempt.sources)
+    life.delegation = ()
+    if leaves.interrupts:
+        first = leaves.interrupts[0]
+        if len(leaves.interrupts) == 1:
+            raise first
+        raise BaseExceptionGroup("the body of a tool was interrupted", leaves.interrupts)
+    if not attempt.invoked:
+        return _not_invoked(attempt, cause, leaves.errors)
+    if leaves.errors:
+        return _raised(attempt, leaves.errors, cause)
+    if attempt.left_open:
+        return _body_error(life, "tool left a scope open")
+    if attempt.returned:
+        return _returned(attempt, cause)
+    verdict, _path = classify(Place.BODY, Came.CANCELLED, cancelled=cause is not None)
+    if verdict is Verdict.CUT:
+        return aborted(life, cause, life.body_contexts())
+    text = "tool cancelled itself" if attempt.cancelled_itself else "stray Cancelled escaped the tool body"
+    return _body_error(life, text)
+
+
+def _settlement(attempt: Attempt, errors: tuple[BaseException, ...]) -> Settlement:
+    if errors:
+        return Settlement.RAISED
+    return Settlement.RETURNED if attempt.returned else Settlement.CANCELLED
+
+
+def _not_invoked(attempt: Attempt, cause: CancelCause | None, errors: tuple[Exception, ...]) -> ToolResult:
+    life = attempt.life
+    if errors:
+        return _raised(attempt, errors, cause)
+    return aborted(life, attempt.refused or cause, life.body_contexts())
+
+
+def _raised(attempt: Attempt, errors: tuple[Exception, ...], cause: CancelCause | None) -> ToolResult:
+    life = attempt.life
+    if len(errors) == 1 and isinstance(error := errors[0], TransportError) and error.cancelled:
+        transport = CancelCause(CauseKind.AMBIENT, "transport", None, life.checked_at)
+        return aborted(life, cause or transport, life.body_contexts())
+    log_uncoded(f"the body of tool call {life.name!r} ({life.call_id})", errors)
+    masked = f'tool "{life.name}" failed' if life.settings.mask_errors else None
+    failure = failure_of_errors(errors, code=TOOL_ERROR, masked=masked)
+    return failed(life, failure, contexts=life.body_contexts())
+
+
+def _body_error(life: Life, reason: str) -> ToolResult:
+    return failed(life, standard_failure(TOOL_ERROR, reason=reason), contexts=life.body_contexts())
+
+
+def _returned(attempt: Attempt, cause: CancelCause | None) -> ToolResult:
+    life = attempt.life
+    value, attempt.value = attempt.value, None
+    try:
+        output = make_output(life, attempt.tool, value)
+    except InvalidOutputError as invalid:
+        return invalid_output(life, str(invalid), life.body_contexts())
+    verdict, _path = classify(Place.BODY, Came.SUCCESS, cancelled=cause is not None)
+    if verdict is Verdict.CUT:
+        return aborted(life, cause, life.body_contexts())
+    if attempt.write is not None:
+        life.writes.append(attempt.write)
+    return ToolResult(
+        outcome=ToolOutcome.OK,
+        content=output.content,
+        value=output.value,
+        meta=output.meta,
+        contexts=life.body_contexts(),
+        concludes=attempt.concludes,
+        artifacts=attempt.artifacts,
+        write=attempt.write,
+        settlement=life.settlement,
+    )

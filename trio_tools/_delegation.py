@@ -1,0 +1,257 @@
+"""Wrappers around dispatch: what each delegates, under which sources, and what may come back."""
+
+from typing import Final, cast, final
+
+import trio
+
+from ._body import run_body
+from ._classification import Came, Path, Place, Verdict, classify
+from ._content import Context, context_of
+from ._errors import INVALID_ARGS, PolicyError, standard_failure
+from ._execution import DispatchExecution, Life, Phase, derives_from, governed, sources_of
+from ._fusion import Ambient, Source, earliest
+from ._json import NotLossless, freeze_value
+from ._layer import HookKind, Wrapper, layer_of
+from ._leaves import capture, leaves_of
+from ._output import InvalidOutputError, make_output
+from ._result import CancelCause, ToolOutcome, ToolResult
+from ._schema import Violations
+from ._timeout import enforce_timeouts
+from ._verdicts import LOSSY, Decided, aborted, failed, invalid_output, policy_error, stray, unknown_tool
+
+__all__ = ["run_wrappers"]
+
+
+async def run_wrappers(life: Life) -> Decided:
+    """Run the wrappers around dispatch and decide what came out of them (`CA-14` to `CA-17`)."""
+    life.enter(Phase.WRAPPERS)
+    chain = cast("tuple[Wrapper, ...]", layer_of(life).hooks(HookKind.WRAPPER))
+    captured = await capture(_enter, life, chain, 0, DispatchExecution(life, life.sources))
+    cause = life.cause_now()
+    came = captured.came
+    if came is Came.SUCCESS and captured.value().outcome is not ToolOutcome.OK:
+        came = Came.FAILURE
+    verdict, path = classify(Place.WRAPPERS, came, cancelled=cause is not None)
+    match verdict:
+        case Verdict.GO:
+            result = captured.value()
+            return Decided(result, Path.F if result is life.unreviewed else path)
+        case Verdict.CUT:
+            return Decided(aborted(life, cause, captured.value().contexts), path)
+        case Verdict.KEPT:
+            return Decided(_cut_short(life, cause), path)
+        case Verdict.ERROR:
+            return Decided(policy_error(life, *captured.errors), path)
+        case Verdict.STRAY:
+            return Decided(stray(life, "a wrapper"), path)
+
+
+async def _enter(life: Life, chain: tuple[Wrapper, ...], index: int, view: DispatchExecution) -> ToolResult:
+    """Run the wrapper at ``index``, or dispatch where there is none left."""
+    sources = sources_of(view)
+    if index == len(chain):
+        return await _dispatch(life, sources)
+    # The library's own wrapper never waits for anything but what it delegates to.
+    if chain[index] is enforce_timeouts or (life.spans and life.spans[-1].sources == sources):
+        return await _run_wrapper(life, chain, index, view)
+    with governed(life, sources):
+        return await _run_wrapper(life, chain, index, view)
+
+
+async def _run_wrapper(
+    life: Life, chain: tuple[Wrapper, ...], index: int, view: DispatchExecution
+) -> ToolResult:
+    proceed = _Proceed(life, chain, index + 1, view)
+    try:
+        answer = await chain[index](view, proceed)
+    finally:
+        await proceed.close()
+    return _checked(life, answer)
+
+
+@final
+class _Proceed:
+    """What a wrapper awaits to delegate: valid while the wrapper runs, one delegation at a time."""
+
+    __slots__ = ("_chain", "_closed", "_depth", "_done", "_index", "_life", "_received")
+
+    def __init__(
+        self, life: Life, chain: tuple[Wrapper, ...], index: int, received: DispatchExecution
+    ) -> None:
+        self._life: Final = life
+        self._chain: Final = chain
+        self._index: Final = index
+        self._received: Final = received
+        self._depth: Final = len(life.spans)
+        self._closed = False
+        self._done: trio.Event | None = None
+
+    async def __call__(self, view: DispatchExecution, /) -> ToolResult:
+        if self._closed:
+            raise RuntimeError("proceed was awaited after its wrapper had ended")
+        if not derives_from(view, self._received):
+            raise TypeError("proceed takes the execution its wrapper received, or one derived from it")
+        if self._done is not None:
+            raise RuntimeError("a wrapper delegates once at a time: await the last proceed first")
+        self._done = trio.Event()
+        life = self._life
+        sources = sources_of(view)
+        life.added.extend(source for source in sources if source not in life.added)
+        view.reopen()
+        try:
+            result = await self._delegate(view, sources)
+        finally:
+            last = self._index == len(self._chain)
+            view.settle_at(life.checked_at if last else trio.current_time())
+            self._done.set()
+            self._done = None
+        life.proceeded.append(result)
+        return result
+
+    async def _delegate(self, view: DispatchExecution, sources: tuple[Source, ...]) -> ToolResult:
+        try:
+            return await _enter(self._life, self._chain, self._index, view)
+        except BaseException as raised:
+            leaves = leaves_of(raised)
+            if leaves.errors or leaves.interrupts:
+                raise
+            now = trio.current_time()
+            self._life.cause_now(sources)
+            cause = earliest(sources, now)
+            outer = earliest(sources_of(self._received), now)
+            # Only a source that this delegation added ends it with a result (`WR-9`).
+            if cause is None or (outer is not None and outer.at <= cause.at):
+                raise
+            return _cut_short(self._life, cause)
+
+    async def close(self) -> None:
+        """End a delegation that the wrapper left running in another task (`WR-20`)."""
+        self._closed = True
+        if self._done is None:
+            return
+        self._life.abandoned = True
+        for span in self._life.spans[self._depth :]:
+            span.trio_scope.cancel()
+        with trio.CancelScope(shield=True):
+            await self._done.wait()
+        raise PolicyError("a wrapper ended while a delegation it had started was still running")
+
+
+def _cut_short(life: Life, cause: CancelCause | None) -> ToolResult:
+    """Return what a cancellation makes of wrappers that it ended: the latest failure stays (`WR-18`)."""
+    if not life.proceeded:
+        return aborted(life, cause, life.body_contexts())
+    latest = life.proceeded[-1]
+    if latest.outcome is ToolOutcome.FAILED:
+        return latest
+    return aborted(life, cause, latest.contexts)
+
+
+async def _dispatch(life: Life, sources: tuple[Source, ...]) -> ToolResult:
+    """Ask whether the body may be invoked, and invoke it (`BO-1`); the first objection decides."""
+    life.enter(Phase.DISPATCH)
+    life.lexical = Ambient("wrapper")
+    if life.spans:
+        _read_wrapper_deadline(life, sources)
+    sources = (*sources, life.lexical)
+    result = _refused(life, sources) or await _invoke(life, sources)
+    life.proceeded.append(result)
+    return result
+
+
+def _read_wrapper_deadline(life: Life, sources: tuple[Source, ...]) -> None:
+    now = trio.current_time()
+    effective = trio.current_effective_deadline()
+    ours = min(source.deadline_at(now) for source in sources)
+    if effective < min(ours, life.ambient.deadline):
+        life.lexical.observe(effective, now) if effective > now else None
+
+
+def _refused(life: Life, sources: tuple[Source, ...]) -> ToolResult | None:
+    cause = life.cause_now(sources)
+    if cause is not None or life.abandoned:
+        return aborted(life, cause, life.body_contexts())
+    return None
+
+
+async def _invoke(life: Life, sources: tuple[Source, ...]) -> ToolResult:
+    tool = life.layer.get(life.name)
+    if tool is None:
+        return unknown_tool(life, life.body_contexts())
+    try:
+        bound = tool.arguments_plan.bind(life.arguments)
+    except Violations as violations:
+        failure = standard_failure(INVALID_ARGS, violations="; ".join(violations.items))
+        return failed(life, failure, contexts=life.body_contexts())
+    return await run_body(life, sources, tool, bound)
+
+
+def _checked(life: Life, answer: object) -> ToolResult:
+    """Return what a wrapper returned, checked unless it is untouched from a delegation (`WR-14`)."""
+    if not isinstance(answer, ToolResult):
+        raise PolicyError(f"a wrapper returns a ToolResult, not {type(answer).__name__}")
+    if any(answer is result for result in life.proceeded):
+        return answer
+    contexts = _frozen_contexts(answer)
+    match answer.outcome:
+        case ToolOutcome.OK:
+            return _made_success(life, answer, contexts)
+        case ToolOutcome.FAILED:
+            cause = _own_cause(life, answer)
+        case ToolOutcome.CANCELLED:
+            cause = _own_cause(life, answer) or earliest(_all_sources(life), trio.current_time())
+            if cause is None:
+                raise PolicyError("a wrapper made a cancelled result while nothing was cancelled")
+    try:
+        meta = freeze_value(answer.meta, depth=life.settings.bounds.json_depth)
+    except NotLossless:
+        raise PolicyError(LOSSY) from None
+    return ToolResult(
+        outcome=answer.outcome,
+        content=answer.content,
+        error=answer.error,
+        meta=meta,
+        contexts=contexts,
+        settlement=life.settlement,
+        cause=cause,
+    )
+
+
+def _made_success(life: Life, answer: ToolResult, contexts: tuple[Context, ...]) -> ToolResult:
+    tool = life.layer.get(life.name)
+    if tool is None:
+        life.unreviewed = unknown_tool(life, contexts)
+        return life.unreviewed
+    try:
+        output = make_output(life, tool, answer.value)
+    except InvalidOutputError as invalid:
+        return invalid_output(life, str(invalid), contexts)
+    return ToolResult(
+        outcome=ToolOutcome.OK,
+        content=output.content,
+        value=output.value,
+        meta=output.meta,
+        contexts=contexts,
+        concludes=answer.concludes,
+        artifacts=answer.artifacts,
+        write=answer.write if answer.write in life.writes else None,
+        settlement=life.settlement,
+    )
+
+
+def _frozen_contexts(answer: ToolResult) -> tuple[Context, ...]:
+    try:
+        return tuple(map(context_of, answer.contexts))
+    except TypeError:
+        raise PolicyError(LOSSY) from None
+
+
+def _all_sources(life: Life) -> tuple[Source, ...]:
+    return (*life.sources, *life.added)
+
+
+def _own_cause(life: Life, answer: ToolResult) -> CancelCause | None:
+    """Return the cause that ``answer`` carries if it is one of this call's (`WR-15`, `CA-6`)."""
+    now = trio.current_time()
+    ours = [source.cause_at(now) for source in (*_all_sources(life), life.lexical)]
+    return answer.cause if answer.cause in ours else None

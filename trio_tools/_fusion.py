@@ -1,0 +1,207 @@
+"""Where all the sources that may cancel a call meet in one trio scope, and which of them was first."""
+
+import math
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Final, Protocol, Self, final
+
+import trio
+from attrs import define, field, frozen
+
+from ._result import CancelCause, CauseKind
+
+__all__ = ["Ambient", "DeadlineSource", "FusedScope", "Sentry", "Source", "earliest"]
+
+
+class Source(Protocol):
+    """Something that can cancel the code it governs."""
+
+    def cause_at(self, now: float, /) -> CancelCause | None:
+        """Return the cause of this source's cancellation, exact at ``now``, or None."""
+        ...
+
+    def deadline_at(self, now: float, /) -> float:
+        """Return the time at which this source will cancel by itself, infinity when it will not."""
+        ...
+
+    def attach(self, fused: "FusedScope", /) -> None:
+        """Cancel ``fused`` directly from now on."""
+        ...
+
+    def detach(self, fused: "FusedScope", /) -> None:
+        """Leave ``fused`` alone from now on."""
+        ...
+
+
+def earliest(sources: Iterable[Source], now: float) -> CancelCause | None:
+    """Return the cause that came first; of several at one instant, that of the first source (`WR-6`)."""
+    first: CancelCause | None = None
+    for source in sources:
+        cause = source.cause_at(now)
+        if cause is not None and (first is None or cause.at < first.at):
+            first = cause
+    return first
+
+
+@final
+@frozen
+class DeadlineSource:
+    """A deadline that a wrapper added (`WR-3`)."""
+
+    at: float
+    name: str
+
+    def cause_at(self, now: float, /) -> CancelCause | None:
+        """Return the cause once the clock has reached the deadline."""
+        return CancelCause(CauseKind.DEADLINE, self.name, None, self.at) if self.at <= now else None
+
+    def deadline_at(self, _now: float, /) -> float:
+        """Return the deadline."""
+        return self.at
+
+    def attach(self, _fused: "FusedScope", /) -> None:
+        """Do nothing: trio keeps the deadline of the fused scope."""
+
+    def detach(self, _fused: "FusedScope", /) -> None:
+        """Do nothing."""
+
+
+@final
+class FusedScope:
+    """One trio scope that all of its sources cancel directly (`WR-5`); a context manager.
+
+    Args:
+        sources: in order of precedence, the caller first and then from the outermost wrapper inwards.
+        trio_scope: the scope to fuse; entered here when it is made here.
+    """
+
+    __slots__ = ("_borrowed", "sources", "trio_scope")
+
+    def __init__(self, sources: tuple[Source, ...], trio_scope: trio.CancelScope | None = None) -> None:
+        self.sources: Final = sources
+        self._borrowed: Final = trio_scope is not None
+        self.trio_scope: Final = trio.CancelScope() if trio_scope is None else trio_scope
+
+    def __enter__(self) -> Self:
+        now = trio.current_time()
+        for source in self.sources:
+            source.attach(self)
+        self.refresh(now)
+        if not self._borrowed:
+            self.trio_scope.__enter__()
+        if earliest(self.sources, now) is not None:
+            self.trio_scope.cancel()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        for source in self.sources:
+            source.detach(self)
+        return False if self._borrowed else self.trio_scope.__exit__(kind, error, trace)
+
+    def refresh(self, now: float) -> None:
+        """Set the trio deadline to the earliest of all sources."""
+        self.trio_scope.deadline = min([source.deadline_at(now) for source in self.sources])
+
+
+@final
+@define(eq=False)
+class Ambient:
+    """What was observed of trio scopes that are not ours but surround a call (`SC-9`); a source.
+
+    Attributes:
+        name: the name of the cause: ``ambient``, or ``wrapper`` for scopes that a wrapper opened.
+        enclosing: for a nested call, what tells why the body around it is being cancelled (`NE-4`).
+        deadline: the ambient deadline last read; infinity when none was.
+        noticed: when a parked task was asked to cancel, while it could not be told by whom.
+        cause: the cause once one was observed; it is final.
+    """
+
+    name: str = "ambient"
+    enclosing: Callable[[float], CancelCause | None] | None = None
+    deadline: float = field(default=math.inf, init=False)
+    noticed: float | None = field(default=None, init=False)
+    cause: CancelCause | None = field(default=None, init=False)
+
+    def observe(self, effective: float, now: float) -> CancelCause | None:
+        """Take note of the effective deadline that a frame reads; return the cause if it has passed."""
+        if self.cause is None:
+            if effective > now:
+                self.deadline = effective
+                self.noticed = None
+            else:
+                self.cause = self._cause(effective, now)
+        return self.cause
+
+    def observe_hidden(self, now: float) -> None:
+        """Count what was read before, where a scope of ours that is cancelled too hides the rest."""
+        if self.cause is None and self.deadline <= now:
+            self.cause = self._cause(-math.inf, now)
+        elif self.cause is None and self.enclosing is not None:
+            self.cause = self.enclosing(now)
+
+    def _cause(self, effective: float, now: float) -> CancelCause:
+        if self.enclosing is not None and (cause := self.enclosing(now)) is not None:
+            return cause
+        if effective != -math.inf:
+            at = effective
+        elif self.deadline <= now:
+            at = self.deadline
+        else:
+            at = now if self.noticed is None else self.noticed
+        return CancelCause(CauseKind.AMBIENT, self.name, None, at)
+
+    def cause_at(self, now: float, /) -> CancelCause | None:
+        """Return what was observed, or, until it can be told, what was noticed."""
+        if self.cause is None and self.noticed is not None:
+            return self._cause(-math.inf, now)
+        return self.cause
+
+    def deadline_at(self, _now: float, /) -> float:
+        """Return infinity: trio itself keeps the deadlines of ambient scopes."""
+        return math.inf
+
+    def attach(self, _fused: FusedScope, /) -> None:
+        """Do nothing: ambient scopes reach the code they surround by nesting."""
+
+    def detach(self, _fused: FusedScope, /) -> None:
+        """Do nothing."""
+
+
+@final
+class Sentry:
+    """Parks a task until it is released, and notices, within one pass, that it is being cancelled.
+
+    The parked task itself is never interrupted: trio asks its abort function, which reports and then
+    declines. What is not a `trio.Cancelled`, such as a `KeyboardInterrupt`, is handed to the report.
+    """
+
+    __slots__ = ("_released", "_report", "_task")
+
+    def __init__(self, report: Callable[[BaseException | None], None]) -> None:
+        self._report: Final = report
+        self._task: trio.lowlevel.Task | None = None
+        self._released = False
+
+    async def park(self) -> None:
+        """Wait until `release`; a checkpoint that cannot be cancelled, and none if released already."""
+        if not self._released:
+            self._task = trio.lowlevel.current_task()
+            await trio.lowlevel.wait_task_rescheduled(self._abort)
+
+    def _abort(self, raise_cancel: Callable[[], object]) -> trio.lowlevel.Abort:
+        try:
+            raise_cancel()
+        except trio.Cancelled:
+            self._report(None)
+        except BaseException as interrupt:
+            self._report(interrupt)
+        return trio.lowlevel.Abort.FAILED
+
+    def release(self) -> None:
+        """Let the parked task go on; idempotent."""
+        if not self._released:
+            self._released = True
+            if self._task is not None:
+                trio.lowlevel.reschedule(self._task)

@@ -1,0 +1,536 @@
+"""Layers: which tools are visible where, which hooks run for a call, and in what order."""
+
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from enum import Enum, StrEnum
+from functools import partial
+from types import FunctionType, MethodType, TracebackType
+from typing import Any, Final, ParamSpec, Protocol, Self, TypeAlias, TypeVar, cast, final, overload
+
+from attrs import define, field, frozen
+
+from ._content import Context
+from ._errors import RegistrationError
+from ._execution import DispatchExecution, Life, ToolCall, ToolExecution
+from ._json import JsonValue
+from ._result import ToolResult
+from ._tool import Effect, FunctionTool, Tool, ToolDecorator
+
+__all__ = [
+    "Accept",
+    "Allow",
+    "Approval",
+    "Approver",
+    "Ask",
+    "BatchPolicy",
+    "Block",
+    "Deny",
+    "Gate",
+    "GateDecision",
+    "Guard",
+    "HookKind",
+    "Layer",
+    "Observer",
+    "Registration",
+    "ReviewDecision",
+    "Reviewer",
+    "Runtime",
+    "Wrapper",
+]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+H = TypeVar("H", bound=Callable[..., object])
+
+
+@final
+@frozen
+class Allow:
+    """A gate has nothing against the call."""
+
+
+@final
+@frozen
+class Deny:
+    """A gate refuses the call.
+
+    Attributes:
+        reason: what the model reads; the empty string is a reason too (`GA-4`).
+    """
+
+    reason: str = field(repr=False)
+
+
+@final
+@frozen
+class Ask:
+    """A gate leaves it to the approver (`GA-7`).
+
+    Attributes:
+        reason: what to tell the approver, or None.
+    """
+
+    reason: str | None = field(default=None, repr=False)
+
+
+GateDecision: TypeAlias = Allow | Deny | Ask
+
+
+class Unset(Enum):
+    """Stands for what a decision leaves as it is; None is a value."""
+
+    UNSET = "unset"
+
+
+UNSET: Final = Unset.UNSET
+
+
+@final
+@frozen(kw_only=True)
+class Accept:
+    """A reviewer lets the result pass, with contexts added and perhaps one part replaced (`RE-4`).
+
+    Attributes:
+        content: replaces the content and nothing else.
+        value: replaces the value of an OK result, from which content and meta are made anew.
+        contexts: appended to the result's contexts.
+    """
+
+    content: object = field(default=UNSET, repr=False)
+    value: object = field(default=UNSET, repr=False)
+    contexts: Iterable[Context] = field(default=(), repr=False)
+
+
+@final
+@frozen
+class Block:
+    """A reviewer withholds the result; of it only the settlement remains (`RE-6`).
+
+    Attributes:
+        feedback: the content that takes its place.
+        contexts: the only contexts of the blocked result.
+    """
+
+    feedback: object = field(repr=False)
+    contexts: Iterable[Context] = field(default=(), kw_only=True, repr=False)
+
+
+ReviewDecision: TypeAlias = Accept | Block
+
+
+@final
+class Approval(StrEnum):
+    """What an approver answered for the exact frozen arguments it was shown."""
+
+    ALLOWED_ONCE = "allowed_once"
+    REJECTED = "rejected"
+    CANCELLED = "cancelled"
+    UNAVAILABLE = "unavailable"
+
+
+@final
+class BatchPolicy(StrEnum):
+    """What a failed call of a batch does to its siblings (`BA-11`)."""
+
+    COLLECT = "collect"
+    FAIL_FAST = "fail_fast"
+
+
+Gate: TypeAlias = Callable[[ToolExecution, Callable[[], Awaitable[GateDecision]]], Awaitable[GateDecision]]
+Guard: TypeAlias = Callable[[ToolExecution], str | None]
+Wrapper: TypeAlias = Callable[
+    [DispatchExecution, Callable[[DispatchExecution], Awaitable[ToolResult]]], Awaitable[ToolResult]
+]
+Reviewer: TypeAlias = Callable[
+    [ToolExecution, ToolResult, Callable[[], Awaitable[ReviewDecision]]], Awaitable[ReviewDecision]
+]
+Observer: TypeAlias = Callable[[ToolExecution, ToolResult], None]
+Approver: TypeAlias = Callable[[ToolExecution, str | None], Awaitable[Approval]]
+
+
+@final
+class HookKind(Enum):
+    """The kinds of hooks."""
+
+    GATE = "gate"
+    GUARD = "guard"
+    WRAPPER = "wrapper"
+    REVIEWER = "reviewer"
+    OBSERVER = "observer"
+
+
+_ARITY: Final = {
+    HookKind.GATE: 2,
+    HookKind.GUARD: 1,
+    HookKind.WRAPPER: 2,
+    HookKind.REVIEWER: 3,
+    HookKind.OBSERVER: 2,
+}
+_AWAITED: Final = frozenset({HookKind.GATE, HookKind.WRAPPER, HookKind.REVIEWER})
+
+
+@final
+class Registration:
+    """One entry of a layer; closing it removes that entry and nothing else (`LA-5`).
+
+    Also a context manager that closes on exit.
+    """
+
+    __slots__ = ("_undo",)
+
+    def __init__(self, undo: Callable[[], None]) -> None:
+        self._undo: Callable[[], None] | None = undo
+
+    def close(self) -> None:
+        """Remove the entry; idempotent, at any time. Running calls go on (`LA-6`)."""
+        undo, self._undo = self._undo, None
+        if undo is not None:
+            undo()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+@final
+@frozen(eq=False)
+class _Restriction:
+    allow: frozenset[str] | None
+    deny: frozenset[str]
+
+    def admits(self, name: str) -> bool:
+        return (self.allow is None or name in self.allow) and name not in self.deny
+
+
+@final
+@define(eq=False)
+class _Hook:
+    """One registration of a hook: the same function registered twice is two entries (`LA-5`)."""
+
+    call: Callable[..., object]
+
+
+class Runtime(Protocol):
+    """What executes calls for all layers of a registry."""
+
+    async def execute(self, layer: "Layer", call: ToolCall) -> ToolResult:
+        """Execute one call."""
+        ...
+
+    async def execute_batch(
+        self, layer: "Layer", calls: Iterable[ToolCall], max_parallel: int, on_failure: BatchPolicy
+    ) -> list[ToolResult]:
+        """Execute many."""
+        ...
+
+
+@define(eq=False)
+class Revision:
+    """Counts the changes to a registry, so that what was derived from it can be kept until one."""
+
+    number: int = 0
+
+
+@define(eq=False, repr=False, slots=False)
+class Layer:
+    """A view of the tools of its ancestors and its own, and of the hooks that run for its calls.
+
+    A registry is the root layer. A layer holds no state of a loop (`LA-14`).
+    """
+
+    name: str
+    _parent: "Layer | None"
+    _runtime: Runtime
+    _revision: Revision
+    _tools: dict[str, Tool] = field(factory=dict[str, Tool], init=False)
+    _restrictions: list[_Restriction] = field(factory=list[_Restriction], init=False)
+    _hooks: dict[HookKind, list[_Hook]] = field(factory=lambda: {kind: [] for kind in HookKind}, init=False)
+    _chains: dict[HookKind, tuple[int, tuple[Callable[..., object], ...]]] = field(
+        factory=dict[HookKind, tuple[int, tuple[Callable[..., object], ...]]], init=False
+    )
+
+    def layer(self, name: str) -> "Layer":
+        """Return a new child layer; ``name`` is a label and need not be unique (`LA-1`)."""
+        return Layer(name, self, self._runtime, self._revision)
+
+    def register(self, tool: Tool) -> Registration:
+        """Add ``tool`` to this layer: visible here and below, hiding one of its name above (`LA-2`).
+
+        Raises:
+            RegistrationError: when it is no `Tool`, or the layer has one of that name (`LA-3`).
+        """
+        if not isinstance(tool, Tool):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise RegistrationError(
+                f"register takes a Tool, not {type(tool).__name__}: make one with @tool or Tool.from_function"
+            )
+        if tool.name in self._tools:
+            raise RegistrationError(
+                f"layer {self.name!r} already has a tool {tool.name!r}: close its registration first, or "
+                "register the new one in a child layer, which hides it"
+            )
+        self._tools[tool.name] = tool
+
+        def undo() -> None:
+            if self._tools.get(tool.name) is tool:
+                del self._tools[tool.name]
+
+        return Registration(undo)
+
+    @overload
+    def tool(self, fn: Callable[P, R], /) -> FunctionTool[P, R]: ...
+
+    @overload
+    def tool(
+        self,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        timeout: float | None = None,
+        effect: Effect = Effect.UNKNOWN,
+        concurrency_safe: bool | Callable[..., bool] = False,
+        render: Callable[..., object] | None = None,
+        meta: Callable[..., object] | None = None,
+        finalize: Callable[..., object] | None = None,
+    ) -> "Callable[[Callable[P, R]], FunctionTool[P, R]]": ...
+
+    def tool(self, fn: Callable[..., object] | None = None, /, **options: Any) -> Any:  # pyright: ignore[reportInconsistentOverload]  # self is positional-only here
+        """Define a tool and register it here: ``@layer.tool`` or ``@layer.tool(timeout=5)``.
+
+        Takes what `trio_tools.tool` takes, and raises what it and `register` raise.
+        """
+        if fn is None:
+            return partial(
+                self._define, cast("Callable[[Callable[..., object]], Tool]", ToolDecorator(options))
+            )
+        return self._define(Tool.from_function, fn)
+
+    def _define(self, make: Callable[[Callable[..., object]], Tool], fn: Callable[..., object]) -> Tool:
+        tool = make(fn)
+        self.register(tool)
+        return tool
+
+    def restrict(
+        self, *, allow: Iterable[str] | None = None, deny: Iterable[str] | None = None
+    ) -> Registration:
+        """Hide inherited tools from this layer and those below (`LA-9` to `LA-11`).
+
+        Args:
+            allow: the only inherited names that stay visible; an empty one hides all.
+            deny: inherited names to hide; tools that come later under other names are admitted.
+
+        Raises:
+            RegistrationError: on the root, with neither argument, for a plain string, or for a name
+                that is not inherited.
+        """
+        if self._parent is None:
+            raise RegistrationError("the root layer inherits nothing to restrict: restrict a child layer")
+        if allow is None and deny is None:
+            raise RegistrationError(f"restrict needs allow= or deny=; known are {self._known()}")
+        restriction = _Restriction(
+            None if allow is None else self._inherited_names(allow),
+            frozenset() if deny is None else self._inherited_names(deny),
+        )
+        self._restrictions.append(restriction)
+
+        def undo() -> None:
+            self._restrictions.remove(restriction)
+
+        return Registration(undo)
+
+    def _known(self) -> str:
+        assert self._parent is not None
+        return ", ".join(sorted(self._parent._visible())) or "no tools"
+
+    def _inherited_names(self, names: Iterable[str]) -> frozenset[str]:
+        if isinstance(names, str | bytes):
+            raise RegistrationError(
+                f"restrict takes several names, not one string; known are {self._known()}"
+            )
+        assert self._parent is not None
+        wanted = list(names)
+        inherited = self._parent._visible()
+        unknown = [name for name in wanted if name not in inherited]
+        if unknown:
+            raise RegistrationError(
+                f"not inherited: {', '.join(map(repr, unknown))}; known are {self._known()}"
+            )
+        return frozenset(wanted)
+
+    def gate(self, fn: Gate) -> Registration:
+        """Add a gate: it decides whether a call may run, alone or after awaiting the rest (`GA-1`).
+
+        Raises:
+            RegistrationError: when it cannot be a gate (`LA-13`).
+        """
+        return self._add(HookKind.GATE, fn)
+
+    def guard(self, fn: Guard) -> Registration:
+        """Add a guard: asked after every allow or grant, it returns a reason to deny or None (`GA-10`).
+
+        Raises:
+            RegistrationError: when it cannot be a guard (`LA-13`).
+        """
+        return self._add(HookKind.GUARD, fn)
+
+    def wrap(self, fn: Wrapper) -> Registration:
+        """Add a wrapper around dispatch, inside those already there (`WR-1`).
+
+        Raises:
+            RegistrationError: when it cannot be a wrapper (`LA-13`).
+        """
+        return self._add(HookKind.WRAPPER, fn)
+
+    def review(self, fn: Reviewer) -> Registration:
+        """Add a reviewer, inside those already there (`RE-2`).
+
+        Raises:
+            RegistrationError: when it cannot be a reviewer (`LA-13`).
+        """
+        return self._add(HookKind.REVIEWER, fn)
+
+    def observe(self, fn: Observer) -> Registration:
+        """Add an observer of published results (`PU-5`).
+
+        Raises:
+            RegistrationError: when it cannot be an observer (`LA-13`).
+        """
+        return self._add(HookKind.OBSERVER, fn)
+
+    def _add(self, kind: HookKind, fn: Callable[..., object]) -> Registration:
+        _refuse_wrong_kind(kind, fn)
+        hook = _Hook(fn)
+        self._hooks[kind].append(hook)
+        self._revision.number += 1
+
+        def undo() -> None:
+            self._hooks[kind].remove(hook)
+            self._revision.number += 1
+
+        return Registration(undo)
+
+    def hooks(self, kind: HookKind) -> tuple[Callable[..., object], ...]:
+        """Return the hooks that run for a call through this layer, outermost first (`LA-7`)."""
+        revision, chain = self._chains.get(kind, (-1, ()))
+        if revision != self._revision.number:
+            inherited = () if self._parent is None else self._parent.hooks(kind)
+            chain = (*inherited, *(hook.call for hook in self._hooks[kind]))
+            self._chains[kind] = (self._revision.number, chain)
+        return chain
+
+    def guards(self) -> Iterator[Callable[..., object]]:
+        """Walk the guards by position while more may be appended (`GA-11`)."""
+        if self._parent is not None:
+            yield from self._parent.guards()
+        guards = self._hooks[HookKind.GUARD]
+        position = 0
+        while position < len(guards):
+            yield guards[position].call
+            position += 1
+
+    def get(self, name: str) -> Tool | None:
+        """Return the visible tool of that name; None when there is none or it is hidden (`LA-4`)."""
+        layer: Layer | None = self
+        while layer is not None:
+            if (tool := layer._tools.get(name)) is not None:
+                return tool
+            if not all(restriction.admits(name) for restriction in layer._restrictions):
+                return None
+            layer = layer._parent
+        return None
+
+    def _visible(self) -> dict[str, Tool]:
+        inherited = {} if self._parent is None else self._parent._visible()
+        admitted = {
+            name: tool
+            for name, tool in inherited.items()
+            if all(restriction.admits(name) for restriction in self._restrictions)
+        }
+        return admitted | self._tools
+
+    def schemas(self) -> list[Mapping[str, JsonValue]]:
+        """Return name, description and parameters of every visible tool, detached (`LA-12`)."""
+        return [tool.schema() for tool in self._visible().values()]
+
+    async def execute(self, call: ToolCall) -> ToolResult:
+        """Execute ``call`` through this layer and return the one result that was published for it.
+
+        Checkpoints, and waits for quiescence however long it takes: when it returns, nothing of the call
+        is running (`BO-4`). Cancelling the call's scope ends the call and returns a cancelled result.
+
+        Raises:
+            trio.Cancelled: only when the outcome is cancelled and the scopes around ``execute`` are
+                cancelled too (`PU-8`).
+            TypeError: when ``call`` is no `ToolCall`.
+            RuntimeError: when the scope belongs to another run or is being left (`SC-2`, `SC-13`), or
+                the parent has settled (`NE-9`); nothing is published then.
+        """
+        return await self._runtime.execute(self, call)
+
+    async def execute_batch(
+        self,
+        calls: Iterable[ToolCall],
+        *,
+        max_parallel: int = 10,
+        on_failure: BatchPolicy = BatchPolicy.COLLECT,
+    ) -> list[ToolResult]:
+        """Execute many calls and return one result for each, in call order (`BA-1`).
+
+        Calls of tools that are concurrency-safe overlap with their neighbours; every other call has the
+        batch to itself. Results are reviewed and published in call order (`BA-6`).
+
+        Args:
+            max_parallel: how many dispatches may be in flight at once.
+            on_failure: whether a failed call cancels its siblings (`BA-11`).
+
+        Raises:
+            ValueError: when ``max_parallel`` is not an integer above zero, or two ids are equal.
+            trio.Cancelled: when the scopes around the batch are cancelled and one of the results was
+                cancelled by them (`BA-12`); every result was published all the same.
+        """
+        return await self._runtime.execute_batch(self, calls, max_parallel, on_failure)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r}>"
+
+
+def layer_of(life: Life) -> Layer:
+    """Return the layer that a call is executed through, with its hooks; for the registry alone."""
+    assert isinstance(life.layer, Layer)
+    return life.layer
+
+
+def _refuse_wrong_kind(kind: HookKind, fn: object) -> None:
+    word = kind.value
+    if not callable(fn):
+        raise RegistrationError(f"a {word} is a function, not {type(fn).__name__}")
+    told = _is_async(fn)
+    if kind in _AWAITED and told is False:
+        raise RegistrationError(f"a {word} is an `async def` function: {fn!r} is not")
+    if kind not in _AWAITED and told is True:
+        raise RegistrationError(f"a {word} is a plain `def` function: {fn!r} is async, and nobody awaits it")
+    try:
+        signature = inspect.signature(fn)
+    except (ValueError, TypeError):
+        return
+    try:
+        signature.bind(*range(_ARITY[kind]))
+    except TypeError as error:
+        raise RegistrationError(f"a {word} takes {_ARITY[kind]} positional arguments: {error}") from None
+
+
+def _is_async(fn: Callable[..., object]) -> bool | None:
+    """Return whether ``fn`` is async, None where that cannot be told before it is called."""
+    while isinstance(fn, partial):
+        fn = cast("Callable[..., object]", fn.func)
+    target = inspect.unwrap(fn)
+    for candidate in (fn, target, getattr(target, "__call__", None)):  # noqa: B004
+        if inspect.iscoroutinefunction(candidate) or inspect.isasyncgenfunction(candidate):
+            return True
+    # A lambda, or an object with a `__call__`, may return an awaitable all the same.
+    if isinstance(target, FunctionType | MethodType) and target.__name__ != "<lambda>":
+        return False
+    return None

@@ -1,0 +1,127 @@
+"""What came out of a piece of code: a value, errors, interrupts, or nothing but cancellation.
+
+An exception group may mix all of these, and slip past ``except Exception`` and ``except
+trio.Cancelled`` alike. Here a group is taken apart once, and everybody asks the leaves (`BO-8`).
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any, Final, Generic, TypeVar, TypeVarTuple, final
+
+import trio
+from attrs import frozen
+
+from ._classification import Came
+from ._errors import PolicyError, ToolError, ToolFailure, failure_of
+
+__all__ = ["Captured", "Leaves", "capture", "capture_sync", "failure_of_errors", "leaves_of", "log_error"]
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+logger: Final = logging.getLogger("trio_tools")
+
+
+@final
+@frozen
+class Leaves:
+    """An exception taken apart.
+
+    Attributes:
+        errors: the leaves that are an `Exception`, in order.
+        interrupts: those that are neither an `Exception` nor `trio.Cancelled` (`PU-9`).
+    """
+
+    errors: tuple[Exception, ...]
+    interrupts: tuple[BaseException, ...]
+
+
+def leaves_of(*raised: BaseException) -> Leaves:
+    """Take apart what was raised; `trio.Cancelled` leaves are dropped."""
+    errors: list[Exception] = []
+    interrupts: list[BaseException] = []
+    pending: list[BaseException] = list(reversed(raised))
+    while pending:
+        error = pending.pop()
+        if isinstance(error, BaseExceptionGroup):
+            pending.extend(reversed(error.exceptions))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+        elif isinstance(error, trio.Cancelled):
+            continue
+        elif isinstance(error, Exception):
+            errors.append(error)
+        else:
+            interrupts.append(error)
+    return Leaves(tuple(errors), tuple(interrupts))
+
+
+@final
+@frozen
+class Captured(Generic[T]):
+    """How a piece of code ended: with a value, with errors, or with nothing but `trio.Cancelled`."""
+
+    came: Came
+    answer: T | None = None
+    errors: tuple[Exception, ...] = ()
+
+    def value(self) -> T:
+        """Return the value of code that came to one."""
+        return self.answer  # pyright: ignore[reportReturnType]
+
+
+async def capture(fn: Callable[[*Ts], Awaitable[T]], *args: *Ts) -> Captured[T]:
+    """Await ``fn(*args)`` and say how it ended; interrupts alone are raised."""
+    try:
+        return Captured(Came.SUCCESS, await fn(*args))
+    except BaseException as raised:
+        return _captured(raised)
+
+
+def capture_sync(fn: Callable[[*Ts], T], *args: *Ts) -> Captured[T]:
+    """Call ``fn(*args)`` and say how it ended; interrupts alone are raised."""
+    try:
+        return Captured(Came.SUCCESS, fn(*args))
+    except BaseException as raised:
+        return _captured(raised)
+
+
+def _captured(raised: BaseException) -> Captured[Any]:
+    leaves = leaves_of(raised)
+    if leaves.interrupts:
+        raise raised
+    return Captured(Came.RAISED if leaves.errors else Came.CANCELLED, None, leaves.errors)
+
+
+def failure_of_errors(errors: tuple[Exception, ...], *, code: str, masked: str | None) -> ToolFailure:
+    """Describe one error, or several as one: their texts joined, a code if all share it (`BO-8`).
+
+    Args:
+        code: that of errors that bring none of their own.
+        masked: replaces the text of uncoded errors (`JS-11`), None to show it.
+    """
+    failures = [
+        failure_of(error, code=code, masked=None if isinstance(error, PolicyError) else masked)
+        for error in errors
+    ]
+    if len(failures) == 1:
+        return failures[0]
+    codes = {failure.code for failure in failures}
+    names = {failure.name for failure in failures}
+    return ToolFailure(
+        "; ".join(failure.message for failure in failures),
+        codes.pop() if len(codes) == 1 else code,
+        names.pop() if len(names) == 1 else "ExceptionGroup",
+    )
+
+
+def log_error(message: str, *args: object, error: BaseException | None = None) -> None:
+    """Log at ERROR, with the traceback of ``error``; a handler that raises is nobody's problem (`PU-6`)."""
+    with suppress(Exception):
+        logger.error(message, *args, exc_info=error)
+
+
+def log_uncoded(who: str, errors: tuple[Exception, ...]) -> None:
+    """Log errors that nobody raised on purpose, with their tracebacks (`PU-10`)."""
+    for error in errors:
+        if not isinstance(error, ToolError):
+            log_error("%s raised %s", who, type(error).__name__, error=error)

@@ -1,0 +1,84 @@
+"""What a value becomes on its way out: frozen, checked, rendered to content, projected to meta (`MA-9`)."""
+
+from collections.abc import Callable, Coroutine
+from typing import cast
+
+from attrs import frozen
+
+from ._classification import Came
+from ._content import Content, TextContent, content_of
+from ._errors import text_of
+from ._execution import Life
+from ._json import JsonValue, NotLossless, freeze_value, to_json_text
+from ._leaves import capture_sync
+from ._schema import Violations
+from ._tool import Tool
+
+__all__ = ["InvalidOutputError", "Output", "close_coroutine", "make_output"]
+
+
+class InvalidOutputError(Exception):
+    """A value, or what was to be made of it, is not what the tool declared; the text says how."""
+
+
+@frozen
+class Output:
+    """What a valid value gives a result."""
+
+    value: JsonValue
+    content: tuple[Content, ...]
+    meta: JsonValue | None
+
+
+def make_output(life: Life, tool: Tool, value: object) -> Output:
+    """Make a result's value, content and meta of ``value``, as ``tool`` declares them.
+
+    Raises:
+        InvalidOutputError: when the value or one of the others is not as declared (`MA-11`, `MA-12`).
+    """
+    depth = life.settings.bounds.json_depth
+    try:
+        checked = tool.output_plan.accept(value, depth=depth)
+    except NotLossless:
+        close_coroutine(value)
+        raise InvalidOutputError("value is not lossless JSON") from None
+    except Violations as violations:
+        raise InvalidOutputError("; ".join(violations.items)) from None
+    return Output(checked, _rendered(life, tool, checked), _projected(life, tool, checked))
+
+
+def _rendered(life: Life, tool: Tool, value: JsonValue) -> tuple[Content, ...]:
+    if tool.render is None:
+        return (TextContent(value if isinstance(value, str) else to_json_text(value)),)
+    answer = _call(life, tool, "render", tool.render, value)
+    try:
+        return content_of(answer)
+    except TypeError:
+        close_coroutine(answer)
+        raise InvalidOutputError("render returned non-lossless JSON") from None
+
+
+def _projected(life: Life, tool: Tool, value: JsonValue) -> JsonValue | None:
+    if tool.meta is None or life.parent is not None:
+        return None
+    answer = _call(life, tool, "meta", tool.meta, value)
+    try:
+        return freeze_value(answer, depth=life.settings.bounds.json_depth)
+    except NotLossless:
+        close_coroutine(answer)
+        raise InvalidOutputError("meta returned non-lossless JSON") from None
+
+
+def _call(life: Life, tool: Tool, option: str, fn: Callable[..., object], value: JsonValue) -> object:
+    captured = capture_sync(fn, life.arguments, value)
+    if captured.came is Came.SUCCESS:
+        return captured.answer
+    masked = f'tool "{tool.name}" failed' if life.settings.mask_errors else None
+    text = "; ".join(masked or text_of(error) for error in captured.errors) or "Cancelled"
+    raise InvalidOutputError(f"{option} failed: {text}")
+
+
+def close_coroutine(answer: object) -> None:
+    """Close a coroutine that nobody will await, so that it does not complain later, out of place."""
+    if isinstance(answer, Coroutine):
+        cast("Coroutine[object, object, object]", answer).close()

@@ -1,0 +1,248 @@
+"""Gates, approval, guards and review: who may refuse a call, or withhold what came of it."""
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final, Generic, TypeVar, cast, final
+
+import trio
+from attrs import evolve
+
+from ._classification import Came, Place, Verdict, classify
+from ._content import Content, Context, content_of, context_of
+from ._errors import DENIED, PolicyError, standard_failure
+from ._execution import Life, Phase, governed
+from ._layer import (
+    UNSET,
+    Accept,
+    Allow,
+    Approval,
+    Approver,
+    Ask,
+    Block,
+    Deny,
+    Gate,
+    GateDecision,
+    HookKind,
+    ReviewDecision,
+    Reviewer,
+    layer_of,
+)
+from ._leaves import Captured, capture, capture_sync
+from ._output import InvalidOutputError, close_coroutine, make_output
+from ._result import ToolOutcome, ToolResult
+from ._verdicts import (
+    LOSSY,
+    Decided,
+    aborted,
+    blocked,
+    failed,
+    invalid_output,
+    policy_error,
+    stray,
+    unknown_tool,
+)
+
+__all__ = ["ask_gates", "ask_guards", "review"]
+
+D = TypeVar("D")
+
+
+@final
+class _Chain(Generic[D]):
+    """What a gate or a reviewer awaits for the decision of the rest; valid while its hook runs (`LA-8`)."""
+
+    __slots__ = ("_open", "_rest")
+
+    def __init__(self, rest: Callable[[], Awaitable[D]]) -> None:
+        self._rest: Final = rest
+        self._open = True
+
+    async def __call__(self) -> D:
+        if not self._open:
+            raise RuntimeError("proceed was awaited after its hook had ended")
+        return await self._rest()
+
+    def close(self) -> None:
+        self._open = False
+
+
+async def ask_gates(life: Life) -> Decided | None:
+    """Put the call to the gates and, where they ask, to the approver; None lets it go on (`GA-1`)."""
+    gates = cast("tuple[Gate, ...]", layer_of(life).hooks(HookKind.GATE))
+    if not gates:
+        return None
+    life.enter(Phase.GATES)
+    life.scheduled = True
+    with governed(life, life.sources):
+        place = Place.GATES
+        captured = await capture(_ask_gate, life, gates, 0)
+        decision = captured.answer
+        if isinstance(decision, Ask):
+            place = Place.APPROVAL
+            life.enter(Phase.APPROVAL)
+            captured = await capture(_ask_approver, life, decision)
+    return _decide(life, place, captured)
+
+
+async def _ask_gate(life: Life, gates: tuple[Gate, ...], index: int) -> GateDecision:
+    if index == len(gates):
+        return Allow()
+    proceed = _Chain(lambda: _ask_gate(life, gates, index + 1))
+    try:
+        decision = await gates[index](life.view, proceed)
+    finally:
+        proceed.close()
+    match decision:
+        case Allow() | Deny(reason=str()) | Ask(reason=str() | None):
+            return decision
+        case _:
+            raise PolicyError(f"a gate decides Allow, Deny or Ask with a reason, not {decision!r}")
+
+
+async def _ask_approver(life: Life, ask: Ask) -> GateDecision | Approval:
+    name = life.name
+    approver = cast("Approver | None", life.settings.approver)
+    if approver is None:
+        no_approver = f'tool "{name}" requires approval, but no approver is configured'
+        return Deny(no_approver if ask.reason is None else ask.reason)
+    answer = await approver(life.view, ask.reason)
+    match answer:
+        case Approval.ALLOWED_ONCE:
+            return Allow()
+        case Approval.REJECTED:
+            return Deny(f'the user rejected tool "{name}"')
+        case Approval.UNAVAILABLE:
+            return Deny(f'tool "{name}" requires approval, but no approval channel is available')
+        case Approval.CANCELLED:
+            return answer
+        case _:
+            raise PolicyError(f"an approver answers with an Approval, not {type(answer).__name__}")
+
+
+def _decide(
+    life: Life, place: Place, captured: Captured[GateDecision] | Captured[GateDecision | Approval]
+) -> Decided | None:
+    cause = life.cause_now()
+    came, decision = captured.came, captured.answer
+    if decision is Approval.CANCELLED:
+        # The approver's own word for it: a cancellation only if the caller's is behind it (`GA-9`).
+        came = Came.FAILURE if cause is None else Came.CANCELLED
+        decision = Deny(f'approval for tool "{life.name}" was cancelled')
+    elif isinstance(decision, Deny):
+        came = Came.FAILURE
+    verdict, path = classify(place, came, cancelled=cause is not None)
+    match verdict:
+        case Verdict.GO if isinstance(decision, Deny):
+            return Decided(failed(life, standard_failure(DENIED, reason=decision.reason)), path)
+        case Verdict.GO:
+            return None
+        case Verdict.ERROR:
+            return Decided(policy_error(life, *captured.errors), path)
+        case Verdict.STRAY:
+            return Decided(stray(life, "a gate" if place is Place.GATES else "the approver"), path)
+        case _:
+            return Decided(aborted(life, cause, ()), path)
+
+
+def ask_guards(life: Life) -> Decided | None:
+    """Ask every guard, then whether the caller is cancelled by now; None lets the call go on (`GA-14`)."""
+    life.enter(Phase.GUARDS)
+    for guard in layer_of(life).guards():
+        captured = capture_sync(_ask_guard, guard, life)
+        came = captured.came
+        if came is Came.SUCCESS and captured.answer is None:
+            continue
+        came = Came.FAILURE if came is Came.SUCCESS else came
+        verdict, path = classify(Place.GUARDS, came, cancelled=False)
+        match verdict:
+            case Verdict.ERROR:
+                return Decided(policy_error(life, *captured.errors), path)
+            case Verdict.STRAY:
+                return Decided(stray(life, "a guard"), path)
+            case _:
+                return Decided(failed(life, standard_failure(DENIED, reason=captured.answer)), path)
+    cause = life.cause_now()
+    verdict, path = classify(Place.GUARDED, Came.SUCCESS, cancelled=cause is not None)
+    return Decided(aborted(life, cause, ()), path) if verdict is Verdict.CUT else None
+
+
+def _ask_guard(guard: Callable[..., object], life: Life) -> str | None:
+    answer = guard(life.view)
+    if answer is None or isinstance(answer, str):
+        return answer
+    close_coroutine(answer)
+    raise PolicyError(f"a guard answers with a reason or None, not {type(answer).__name__}")
+
+
+async def review(life: Life, result: ToolResult) -> ToolResult:
+    """Put a result to the reviewers, shielded, and return what their decision makes of it (`RE-2`)."""
+    reviewers = cast("tuple[Reviewer, ...]", layer_of(life).hooks(HookKind.REVIEWER))
+    if not reviewers:
+        return result
+    life.enter(Phase.REVIEW)
+    life.cause_now()
+    captured = Captured[ReviewDecision](Came.CANCELLED)
+    # Out of reach of the caller and the ambient scopes, and without a limit of time (`RE-3`).
+    with trio.CancelScope(shield=True):
+        captured = await capture(_ask_reviewer, life, result, reviewers, 0)
+    life.scheduled = True
+    if captured.came is Came.CANCELLED:
+        return stray(life, "a reviewer")
+    if captured.came is Came.RAISED:
+        return policy_error(life, *captured.errors)
+    reviewed = capture_sync(_apply, life, result, captured.value())
+    return reviewed.value() if reviewed.came is Came.SUCCESS else policy_error(life, *reviewed.errors)
+
+
+async def _ask_reviewer(
+    life: Life, result: ToolResult, reviewers: tuple[Reviewer, ...], index: int
+) -> ReviewDecision:
+    if index == len(reviewers):
+        return Accept()
+    proceed = _Chain(lambda: _ask_reviewer(life, result, reviewers, index + 1))
+    try:
+        decision = await reviewers[index](life.view, result, proceed)
+    finally:
+        proceed.close()
+    if not isinstance(decision, Accept | Block):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise PolicyError(f"a reviewer decides Accept or Block, not {type(decision).__name__}")
+    return decision
+
+
+def _apply(life: Life, result: ToolResult, decision: ReviewDecision) -> ToolResult:
+    contexts = _contexts_of(decision.contexts)
+    if isinstance(decision, Block):
+        return blocked(life, _content_of(decision.feedback, "feedback"), contexts)
+    contexts = (*result.contexts, *contexts)
+    if decision.value is UNSET:
+        content = result.content if decision.content is UNSET else _content_of(decision.content, "content")
+        return evolve(result, content=content, contexts=contexts)
+    if decision.content is not UNSET:
+        raise PolicyError("a reviewer replaces the content or the value, not both")
+    if result.outcome is not ToolOutcome.OK:
+        raise PolicyError(f"a reviewer gave a value to a result that is {result.outcome}")
+    return _revalued(life, result, decision.value, contexts)
+
+
+def _revalued(life: Life, result: ToolResult, value: object, contexts: tuple[Context, ...]) -> ToolResult:
+    tool = life.layer.get(life.name)
+    if tool is None:
+        return unknown_tool(life, contexts)
+    try:
+        output = make_output(life, tool, value)
+    except InvalidOutputError as invalid:
+        return invalid_output(life, str(invalid), contexts)
+    return evolve(result, value=output.value, content=output.content, meta=output.meta, contexts=contexts)
+
+
+def _contexts_of(contexts: Iterable[object]) -> tuple[Context, ...]:
+    try:
+        return tuple(map(context_of, contexts))
+    except TypeError:
+        raise PolicyError(LOSSY) from None
+
+
+def _content_of(answer: object, what: str) -> tuple[Content, ...]:
+    try:
+        return content_of(answer)
+    except TypeError as error:
+        raise PolicyError(f"the {what} of a review decision is malformed: {error}") from None

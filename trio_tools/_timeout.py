@@ -1,0 +1,39 @@
+"""The wrapper that enforces the timeout a tool declares, as one more source of cancellation (`TI-1`)."""
+
+from collections.abc import Awaitable, Callable
+
+import trio
+
+from ._errors import TOOL_TIMEOUT, standard_failure
+from ._execution import DispatchExecution, life_of_view
+from ._fusion import DeadlineSource
+from ._result import ToolResult
+from ._verdicts import failed
+
+__all__ = ["enforce_timeouts"]
+
+
+async def enforce_timeouts(
+    execution: DispatchExecution, proceed: Callable[[DispatchExecution], Awaitable[ToolResult]]
+) -> ToolResult:
+    """Give what it delegates to the time that the tool declares, and say TOOL_TIMEOUT if that came first.
+
+    A registry installs it as its outermost wrapper, so that retries registered later share one budget
+    (`TI-6`). With ``default_wrappers=False`` it can be placed elsewhere: inside a retry, each attempt
+    has a budget of its own.
+
+    The budget covers inner wrappers and the body (`TI-3`), and is judged by time: it decides if it came
+    before every other source (`TI-4`, `TI-13` to `TI-16`). It adds no checkpoint of its own.
+    """
+    tool = execution.tool
+    if tool is None or tool.timeout is None:
+        return await proceed(execution)
+    budget = DeadlineSource(trio.current_time() + tool.timeout, "timeout")
+    derived = execution.with_deadline(budget.at, name=budget.name)
+    result = await proceed(derived)
+    cause = derived.scope.cause
+    if cause is None or cause != budget.cause_at(budget.at):
+        return result
+    life = life_of_view(execution)
+    failure = standard_failure(TOOL_TIMEOUT, milliseconds=round(tool.timeout * 1000))
+    return failed(life, failure, contexts=life.body_contexts(), cause=cause)

@@ -1,0 +1,105 @@
+"""The results that the registry itself makes, and the texts it puts in them (`JS-12`)."""
+
+from collections.abc import Iterable
+
+from attrs import frozen
+
+from ._classification import Path
+from ._content import Content, Context, TextContent
+from ._errors import (
+    ABORTED,
+    ABORTED_BEFORE_DISPATCH,
+    BLOCKED,
+    INVALID_TOOL_OUTPUT,
+    POLICY_ERROR,
+    UNKNOWN_TOOL,
+    PolicyError,
+    ToolFailure,
+    standard_failure,
+)
+from ._execution import Life
+from ._json import JsonValue
+from ._leaves import failure_of_errors, log_uncoded
+from ._result import CancelCause, ToolOutcome, ToolResult
+
+__all__ = ["Decided", "aborted", "blocked", "failed", "invalid_output", "policy_error", "unknown_tool"]
+
+LOSSY = "tool result must be losslessly JSON-serializable"
+"""What a wrapper's result or a review decision is told that JSON would not keep whole (`MA-16`)."""
+
+
+@frozen
+class Decided:
+    """A result that no later phase but those on its path can change."""
+
+    result: ToolResult
+    path: Path
+
+
+def failed(
+    life: Life,
+    failure: ToolFailure,
+    *,
+    contexts: Iterable[Context] = (),
+    cause: CancelCause | None = None,
+    meta: JsonValue | None = None,
+) -> ToolResult:
+    """Return a failed result whose content is ``Error: `` and the message."""
+    return ToolResult(
+        outcome=ToolOutcome.FAILED,
+        content=TextContent(f"Error: {failure.message}"),
+        error=failure,
+        meta=meta,
+        contexts=contexts,
+        settlement=life.settlement,
+        cause=cause,
+    )
+
+
+def aborted(life: Life, cause: CancelCause | None, contexts: Iterable[Context]) -> ToolResult:
+    """Return what a cancellation makes of a call: ABORTED once invoked, else BEFORE (`CA-5`)."""
+    failure = standard_failure(ABORTED if life.dispatched else ABORTED_BEFORE_DISPATCH)
+    return ToolResult(
+        outcome=ToolOutcome.CANCELLED,
+        content=TextContent(f"Error: {failure.message}"),
+        error=failure,
+        contexts=contexts,
+        settlement=life.settlement,
+        cause=cause,
+    )
+
+
+def policy_error(life: Life, *errors: Exception) -> ToolResult:
+    """Return what a raising or malformed hook makes of a call: no contexts, no cause (`GA-5`, `WR-17`)."""
+    log_uncoded(f"the policy for tool call {life.name!r} ({life.call_id})", errors)
+    masked = f'policy for tool "{life.name}" failed' if life.settings.mask_errors else None
+    return failed(life, failure_of_errors(errors, code=POLICY_ERROR, masked=masked))
+
+
+def stray(life: Life, who: str) -> ToolResult:
+    """Return what a `trio.Cancelled` of nobody's makes of a call when ``who`` lets it out."""
+    return policy_error(life, PolicyError(f"stray Cancelled escaped {who}"))
+
+
+def unknown_tool(life: Life, contexts: Iterable[Context]) -> ToolResult:
+    """Return what a name that is not visible makes of a call (`LA-4`)."""
+    return failed(life, standard_failure(UNKNOWN_TOOL, tool=life.name), contexts=contexts)
+
+
+def invalid_output(life: Life, violations: str, contexts: Iterable[Context]) -> ToolResult:
+    """Return what a value that breaks its schema makes of a call (`MA-11`, `BO-6`)."""
+    failure = standard_failure(INVALID_TOOL_OUTPUT, tool=life.name, violations=violations)
+    return failed(life, failure, contexts=contexts)
+
+
+def blocked(life: Life, feedback: tuple[Content, ...], contexts: Iterable[Context]) -> ToolResult:
+    """Return what a reviewer's block leaves: its feedback, its contexts, the settlement (`RE-6`)."""
+    lines = [part.text if isinstance(part, TextContent) else f"[{part.type} content]" for part in feedback]
+    message = "\n".join(lines) or "tool result blocked by review"
+    return ToolResult(
+        outcome=ToolOutcome.FAILED,
+        content=feedback or TextContent(message),
+        error=standard_failure(BLOCKED, feedback=message),
+        contexts=contexts,
+        settlement=life.settlement,
+    )
