@@ -124,7 +124,7 @@ class _Seen:
 
 # What an evaluation asks for: another one, of which it is sent what was seen.
 _Request: TypeAlias = tuple[_Schema, JsonValue, Place, Report, tuple[Resource, ...]]
-_Evaluation: TypeAlias = Generator[_Request, _Seen, _Seen]
+_Evaluation: TypeAlias = Generator[_Request, Any, _Seen]
 
 
 @final
@@ -140,32 +140,31 @@ class _Walk:
     def explain(self, value: JsonValue, report: Report) -> None:
         """Adds every violation of the value, in walk order."""
         # Evaluations are generators on a list, since Python's stack is not as deep as values may be.
-        root: _Request = (self._reading.root, value, Place(), report, ())
+        running: list[tuple[_Evaluation, tuple[int, int]]] = []
         active: set[tuple[int, int]] = set()
-        running = [(self._start(root, active), _key(root))]
-        answer: _Seen | None = None
+
+        def enter(request: _Request) -> _Seen | None:
+            schema, _, place, judge, _ = request
+            key = (id(schema), id(place))
+            if schema is False:
+                judge.fault(place, "is not allowed")
+            # A reference that comes back to where it started, in the same place of the value, would do so for
+            # ever; it adds nothing.
+            if isinstance(schema, bool) or key in active:
+                return _Seen()
+            active.add(key)
+            running.append((self._evaluate(*request), key))
+            return None
+
+        answer = enter((self._reading.root, value, Place(), report, ()))
         while running:
             evaluation, key = running[-1]
             try:
-                request = next(evaluation) if answer is None else evaluation.send(answer)
+                answer = enter(evaluation.send(answer))
             except StopIteration as stop:
                 running.pop()
                 active.discard(key)
                 answer = stop.value
-            else:
-                answer = None
-                running.append((self._start(request, active), _key(request)))
-
-    def _start(self, request: _Request, active: set[tuple[int, int]]) -> _Evaluation:
-        schema, _, place, report, _ = request
-        if isinstance(schema, bool):
-            return _nothing(None if schema else report, place)
-        key = _key(request)
-        if key in active:
-            # A reference that came back to where it started, in the same place of the value, adds nothing.
-            return _nothing(None, place)
-        active.add(key)
-        return self._evaluate(*request)
 
     def _evaluate(
         self, schema: _Schema, value: Any, place: Place, report: Report, scope: tuple[Resource, ...]
@@ -223,7 +222,7 @@ class _Walk:
         report: Report,
         scope: tuple[Resource, ...],
         seen: _Seen,
-    ) -> Generator[_Request, _Seen, None]:
+    ) -> Generator[_Request, Any, None]:
         """Applies the schemas that look at the same value."""
         for part in self._conjuncts(schema, value, scope):
             seen.add((yield part, value, place, report, scope))
@@ -294,7 +293,7 @@ class _Walk:
         report: Report,
         scope: tuple[Resource, ...],
         seen: _Seen,
-    ) -> Generator[_Request, _Seen, None]:
+    ) -> Generator[_Request, Any, None]:
         """Applies the schemas that look at the properties of an object."""
         declared: set[str] = set()
         for key, part in schema.get("properties", {}).items():
@@ -341,7 +340,7 @@ class _Walk:
         report: Report,
         scope: tuple[Resource, ...],
         seen: _Seen,
-    ) -> Generator[_Request, _Seen, None]:
+    ) -> Generator[_Request, Any, None]:
         """Applies the schemas that look at the items of an array."""
         items = schema.get("items")
         by_position, rest = schema.get("prefixItems", ()), items
@@ -376,17 +375,6 @@ class _Walk:
                         part = schema["unevaluatedItems"]
                         yield part, each, place.member(index), report, scope
             seen.items |= set(range(len(value)))
-
-
-def _key(request: _Request) -> tuple[int, int]:
-    return id(request[0]), id(request[2])
-
-
-def _nothing(report: Report | None, place: Place) -> _Evaluation:
-    if report is not None:
-        report.fault(place, "is not allowed")
-    return _Seen()
-    yield  # what makes this a generator
 
 
 def _is_number(value: Any) -> bool:
