@@ -37,7 +37,17 @@ from ._execution import (
     ToolContext,
     ToolExecution,
 )
-from ._json import JsonSchema, JsonValue
+from ._json import (
+    FrozenDict,
+    FrozenList,
+    JsonSchema,
+    JsonValue,
+    NotLossless,
+    freeze_value,
+    repair_text,
+    thaw,
+    to_json_text,
+)
 from ._layer import (
     Accept,
     Allow,
@@ -87,6 +97,8 @@ __all__ = [
     "DispatchExecution",
     "Effect",
     "ExecutionToken",
+    "FrozenDict",
+    "FrozenList",
     "FunctionTool",
     "Gate",
     "GateDecision",
@@ -96,6 +108,7 @@ __all__ = [
     "JsonValue",
     "Layer",
     "LayerView",
+    "NotLossless",
     "Observer",
     "Progress",
     "Registration",
@@ -120,6 +133,10 @@ __all__ = [
     "WriteKind",
     "WriteTarget",
     "enforce_timeouts",
+    "freeze_value",
     "open_call_scope",
+    "repair_text",
+    "thaw",
+    "to_json_text",
     "tool",
 ]

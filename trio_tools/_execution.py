@@ -18,9 +18,11 @@ from attrs import define, field, frozen
 
 from ._bounding import Bounds
 from ._content import Artifact, Context, WriteKind, WriteTarget, context_of
+from ._errors import ABORTED, ABORTED_BEFORE_DISPATCH, INVALID_ARGS, UNKNOWN_TOOL
 from ._fusion import Ambient, DeadlineSource, FusedScope, Source, earliest
 from ._json import JsonValue, NotLossless
 from ._result import CancelCause, Settlement, ToolResult
+from ._schema import Violations
 from ._scope import CallScope, Lifetime, ScopeView, lifetime_of
 from ._tool import BodyContext, Tool
 
@@ -465,6 +467,24 @@ class DispatchExecution(_View):
     def tool(self) -> Tool | None:
         """The tool of that name that is visible now; None for an unknown name."""
         return self._life.layer.get(self._life.name)
+
+    def objection(self) -> str | None:
+        """Return the code that dispatch would give the call now, None if it would invoke the body (`BO-1`).
+
+        For a wrapper that does something on account of the body, such as noting that it may write. It
+        is no checkpoint and changes nothing; a moment later the answer may be another.
+        """
+        life = self._life
+        if life.cause_now(self._sources) is not None:
+            return ABORTED if life.dispatched else ABORTED_BEFORE_DISPATCH
+        tool = self.tool
+        if tool is None:
+            return UNKNOWN_TOOL
+        try:
+            tool.arguments_plan.bind(life.arguments)
+        except Violations:
+            return INVALID_ARGS
+        return None
 
     def with_timeout(self, seconds: float, *, name: str) -> "DispatchExecution":
         """Return a view with a deadline ``seconds`` from now (`WR-3`).

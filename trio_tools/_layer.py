@@ -174,6 +174,9 @@ class Registration:
     """One entry of a layer; closing it removes that entry and nothing else (`LA-5`).
 
     Also a context manager that closes on exit.
+
+    Args:
+        undo: what closing does, once.
     """
 
     __slots__ = ("_undo",)
