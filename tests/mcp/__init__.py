@@ -1,0 +1,1 @@
+"""The tests of trio_tools.mcp, against real processes."""
