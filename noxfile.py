@@ -18,6 +18,8 @@ nox.needs_version = ">=2025.10.16"
 nox.options.default_venv_backend = "uv|virtualenv"
 nox.options.reuse_venv = "yes"
 nox.options.download_python = "never"
+if "NOX_ENVDIR" in os.environ:
+    nox.options.envdir = os.environ["NOX_ENVDIR"]
 # nox makes a missing interpreter an error where CI is set; here it is skipped with a line that says
 # so, and only a machine that has none of them is an error (see `tests`).
 nox.options.error_on_missing_interpreters = False

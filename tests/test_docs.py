@@ -19,6 +19,8 @@ from types import ModuleType
 import pytest
 from attrs import frozen
 
+import trio_tools
+
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
@@ -77,6 +79,14 @@ def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
     dead = [target for target in targets if not (page.parent / target).exists()]
 
     assert dead == []
+
+
+def test_every_public_name_has_a_place_among_the_names() -> None:
+    listed = re.findall(
+        r"^\.\. auto\w+:: (\w+)$", (ROOT / "docs" / "api.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+
+    assert sorted(listed) == sorted(trio_tools.__all__)
 
 
 def test_the_check_calls_the_test_command_that_the_readme_shows() -> None:

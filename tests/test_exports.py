@@ -98,14 +98,18 @@ def own_docstring(value: object) -> str:
 def silent_members(cls: type) -> list[str]:
     """Name the public methods and properties of the package's own class that say nothing."""
     silent: list[str] = []
-    for name, member in vars(cls).items():
-        routine = inspect.isroutine(member) or isinstance(member, property | classmethod | staticmethod)
-        if name.startswith("_") or not routine:
+    members: dict[str, object] = dict(vars(cls))
+    for name, member in members.items():
+        if name.startswith("_") or not is_described(member):
             continue
         function: object = getattr(member, "__func__", member)
         if not inspect.getdoc(function):
             silent.append(name)
     return silent
+
+
+def is_described(member: object) -> bool:
+    return inspect.isroutine(member) or isinstance(member, property | classmethod | staticmethod)
 
 
 def test_private_modules_name_what_they_define() -> None:
