@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+from ._compare import (
+    Cell,
+    Divergence,
+    DivergenceTable,
+    Verdict,
+    compare,
+    compare_backends,
+    describe,
+)
 from ._execute import NotExpressible
 from ._explore import Order, TooManyStatesError, allowed
 from ._outcome import (
@@ -37,17 +46,23 @@ from ._program import (
     Started,
     StartSoon,
 )
+from ._properties import PROPERTIES, Property
 from ._run import Backend, run
 from ._schedule import ScheduleError
+from ._shrink import shrink
 
 __all__ = [
+    "PROPERTIES",
     "Backend",
     "Cancel",
     "CancelPoint",
     "Cancelled",
     "Catch",
     "Caught",
+    "Cell",
     "Checkpoint",
+    "Divergence",
+    "DivergenceTable",
     "Emit",
     "Ending",
     "Event",
@@ -62,6 +77,7 @@ __all__ = [
     "Outcome",
     "Program",
     "ProgramError",
+    "Property",
     "Raise",
     "Raised",
     "Return",
@@ -75,6 +91,11 @@ __all__ = [
     "StartSoon",
     "Started",
     "TooManyStatesError",
+    "Verdict",
     "allowed",
+    "compare",
+    "compare_backends",
+    "describe",
     "run",
+    "shrink",
 ]

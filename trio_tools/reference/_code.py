@@ -76,6 +76,8 @@ class Code:
     numbers: dict[str, int] = field(factory=dict[str, int])
     starts_into: dict[int, int] = field(factory=dict[int, int])
     """For the hidden scope of each `Start`: the nursery that the task moves into."""
+    may_be_hasty: bool = False
+    """Whether a deadline is moved to the very moment, where it may be acted on at once or a little later."""
 
 
 def lay_out(program: Program) -> Code:
@@ -86,6 +88,7 @@ def lay_out(program: Program) -> Code:
             _add_scope(code, op.name, op)
     code.task_bodies.append(-1)
     code.task_bodies[0] = _body(code, program.body, 0)
+    code.may_be_hasty = any(isinstance(op, MoveDeadline) and op.seconds == 0 for op in program.walk())
     return code
 
 

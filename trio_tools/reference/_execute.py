@@ -28,7 +28,7 @@ from ._program import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Coroutine
 
     from ._outcome import Ending, Raised
     from ._program import Op, Program
@@ -48,7 +48,7 @@ class TaskStatus(Protocol):
     def started(self) -> None: ...
 
 
-Child: TypeAlias = "Callable[..., Awaitable[None]]"
+Child: TypeAlias = "Callable[..., Coroutine[object, object, None]]"
 
 
 class Execution(ABC):
@@ -62,6 +62,7 @@ class Execution(ABC):
         self.scopes = [op for op in program.walk() if isinstance(op, Scope | Nursery)]
         self._tasks_in: dict[int, int] = {}
         self.interleaving: list[int] = []
+        self._coroutines: list[Coroutine[object, object, None]] = []
         self.events: list[list[Event]] = [[] for _ in range(self._count(program.body) + 1)]
 
     async def main(self, *, interleaving: bool = False) -> Outcome:
@@ -71,6 +72,8 @@ class Execution(ABC):
             await self._body(self.program.body, 0, 0, None)
         except BaseException as error:  # noqa: BLE001 - how the program ends is the very thing observed
             ending = self._normal_form(error)
+        for coroutine in self._coroutines:
+            coroutine.close()  # one that a backend refused was never awaited
         flags = tuple(ScopeFlags(op.name, *self.flags(op.name)) for op in self.scopes)
         order = tuple(self.interleaving) if interleaving else None
         return Outcome(tuple(map(tuple, self.events)), ending, flags, self.now(), order)
@@ -181,8 +184,13 @@ class Execution(ABC):
             return await self._body(op.handler, task, before + self._count(op.body), status)
 
     def _child(self, body: tuple[Op, ...], number: int) -> Child:
-        async def child(*, task_status: TaskStatus | None = None) -> None:
+        async def run(task_status: TaskStatus | None) -> None:
             await self._body(body, number, number, task_status)
+
+        def child(*, task_status: TaskStatus | None = None) -> Coroutine[object, object, None]:
+            coroutine = run(task_status)
+            self._coroutines.append(coroutine)
+            return coroutine
 
         return child
 

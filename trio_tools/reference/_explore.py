@@ -92,8 +92,12 @@ def _freely(machine: Machine) -> Iterator[Machine]:
     for task in machine.ready:
         after = machine.copy()
         after.ready = tuple(other for other in machine.ready if other != task)
+        hasty = after.copy() if machine.code.may_be_hasty else None
         after.step(task, by_passes=False)
         yield after
+        if hasty is not None:
+            hasty.step(task, by_passes=False, hasty=True)
+            yield hasty
 
 
 def _outcome(machine: Machine, names: list[str | None]) -> Outcome:

@@ -62,6 +62,8 @@ class Grammar:
     size: int = 14
     tasks: int = 4
     depth: int = 6
+    crowded: bool = False
+    """Whether each program is a nursery of two or three tasks with something to do, so that orders matter."""
     shields: bool = True
     deadlines: bool = True
     scopes_before_entry: bool = True
@@ -101,8 +103,10 @@ class _Drawing:
         """Returns the operations that may stand here, simplest first."""
         kinds = self.grammar.kinds
         # Repeated by weight: programs worth running have tasks that meet, and few early ends.
-        plain: list[type] = [Emit] * 4 + [Checkpoint] * 3 + [Sleep] * 3 + [Raise, CancelPoint, SchedulePoint]
-        if place.depth > 1 and self.pick(3) == 3:
+        plain: list[type] = [Emit] * 6 + [Checkpoint] * 3 + [Sleep] * 3 + [CancelPoint, SchedulePoint]
+        if place.depth > 0:
+            plain += [Raise, Raise]
+        if place.depth > 1 and self.pick(2) == 2:
             plain.append(Return)
         if self.targets(place):
             plain += [Cancel, Cancel, Cancel]
@@ -120,10 +124,9 @@ class _Drawing:
         scopes = tuple(self.all_scopes) if self.grammar.scopes_before_entry else place.scopes
         return scopes + (place.nurseries if self.grammar.cancel_nurseries else ())
 
-    def body(self, place: _Place, longest: int = 4) -> tuple[Op, ...]:
-        count = self.pick(min(longest, max(self.left, 0)))
-        if count == 0 and self.left > 0:
-            count = self.pick(1)  # empty bodies are legal, and dull
+    def body(self, place: _Place, longest: int = 4, least: int = 0) -> tuple[Op, ...]:
+        most = min(longest, max(self.left, 0))
+        count = min(least + self.pick(max(most - least, 0)), most)
         ops: list[Op] = []
         for _ in range(count):
             choices = self.choices(place)
@@ -138,11 +141,11 @@ class _Drawing:
         place = _Place(0)
         before = self.body(place, 1)
         scope, nursery = self.name("s"), self.name("n")
-        wraps = Scope in self.grammar.kinds
+        wraps = Scope in self.grammar.kinds and self.pick(3) > 0
         if wraps:
             self.all_scopes.append(scope)
         inner = evolve(place, depth=1, nurseries=(nursery,), scopes=(scope,) if wraps else ())
-        tasks = self.tasks_in(nursery, inner, 2 + self.pick(1))
+        tasks = self.tasks_in(nursery, inner, 2 + self.pick(1) if self.grammar.crowded else self.pick(3))
         block: Op = Nursery(nursery, *tasks, *self.body(inner, 2))
         if wraps:
             seconds = self.pick(7) if self.grammar.deadlines else 7
@@ -151,17 +154,35 @@ class _Drawing:
 
     def tasks_in(self, nursery: str, place: _Place, count: int) -> tuple[Op, ...]:
         """Draws some tasks of a nursery, each with an equal part of what may still be written."""
+        if StartSoon not in self.grammar.kinds:
+            return ()
+        inner = evolve(place, depth=place.depth + 1)
         ops: list[Op] = []
         count = min(count, self.grammar.tasks - self.tasks)
         for position in range(count):
             kept = self.left - self.left // (count - position + 1)
             self.left -= kept
-            self.tasks += 1
-            ops.append(
-                StartSoon(nursery, *self.body(evolve(place, depth=place.depth + 1, may_say_started=False)))
-            )
+            start = Start in self.grammar.kinds and self.pick(3) == 3
+            kind = Start if start else StartSoon
+            ops.append(self.task(kind, nursery, inner, 3 if self.grammar.crowded else 1))
             self.left += kept - 1
         return tuple(ops)
+
+    def task(self, kind: type, nursery: str, place: _Place, least: int) -> Op:
+        self.tasks += 1
+        if kind is StartSoon:
+            return StartSoon(nursery, *self.body(evolve(place, may_say_started=False), least=least))
+        body = self.body(evolve(place, may_say_started=True), least=least)
+        # Left to chance alone, few tasks would say that they are up.
+        how = self.pick(4) if Started in self.grammar.kinds else 0
+        if how > 0:
+            at = self.pick(len(body))
+            body = (*body[:at], Started(), *body[at:])
+        if how == 4 and Scope in self.grammar.kinds:
+            scope = self.name("s")
+            self.all_scopes.append(scope)
+            body = (Scope(scope, *body),)
+        return Start(nursery, *body)
 
     def one_of(self, names: tuple[str, ...] | list[str]) -> str:
         return names[self.pick(len(names) - 1)]
@@ -199,20 +220,10 @@ class _Drawing:
         if kind is Nursery:
             name = self.name("n")
             inside = evolve(inner, nurseries=(*place.nurseries, name))
-            tasks = self.tasks_in(name, inside, self.pick(2)) if StartSoon in self.grammar.kinds else ()
+            tasks = self.tasks_in(name, inside, self.pick(2))
             return Nursery(name, *tasks, *self.body(inside))
         if kind is StartSoon or kind is Start:
-            self.tasks += 1
-            nursery = self.one_of(place.nurseries)
-            is_start = kind is Start
-            body = self.body(evolve(inner, may_say_started=is_start))
-            if not is_start:
-                return StartSoon(nursery, *body)
-            # Left to chance alone, few tasks would say that they are up.
-            if Started in self.grammar.kinds and self.pick(3) > 0:
-                at = self.pick(len(body))
-                body = (*body[:at], Started(), *body[at:])
-            return Start(nursery, *body)
+            return self.task(kind, self.one_of(place.nurseries), inner, 0)
         if kind is Catch:
             catches = self.grammar.catches[self.pick(len(self.grammar.catches) - 1)]
             return Catch(catches, self.body(inner), self.body(inner, 2))
@@ -224,6 +235,6 @@ def draw_program(pick: Callable[[int], int], grammar: Grammar | None = None) -> 
     """Returns a program each of whose choices is a call of `pick(n)`, answered by a number from 0 to n."""
     grammar = grammar or Grammar()
     drawing = _Drawing(grammar, pick)
-    if Nursery in grammar.kinds and pick(3) > 0:
+    if Nursery in grammar.kinds and (grammar.crowded or pick(3) > 0):
         return Program(*drawing.arena())
     return Program(*drawing.body(_Place(0), longest=5))

@@ -249,6 +249,7 @@ class Machine:
         return parent >= 0 and not self.code.shields[scope] and self.effective[parent]
 
     def _cancel(self, scope: int) -> None:
+        """Asks for cancellation, at any time; interrupts nobody who runs (`SCP-20`, `SCP-23`)."""
         if self.called[scope]:
             return
         self.called[scope] = True
@@ -256,11 +257,11 @@ class Machine:
             self._spread(scope)
 
     def _spread(self, scope: int) -> None:
-        """Brings `effective` up to date from a scope downwards, and wakes the sleepers that it reaches."""
+        """Brings `effective` up to date from a scope downwards, and wakes sleepers it reaches (`SCP-3`)."""
         todo = [scope]
         while todo:
             s = todo.pop()
-            # A deadline that passed but was not acted on yet counts as soon as anything looks at the scope.
+            # A deadline that has come counts, acted on or not, once anything looks at the scope (`SCP-7`).
             if not self.called[s] and self.deadline[s] <= self.now:
                 self.called[s] = True
             effective = self.called[s] or self._visible(s)
@@ -275,22 +276,20 @@ class Machine:
     def _enter(self, task: int, scope: int) -> None:
         if self.deadline[scope] != NEVER:
             self.deadline[scope] += self.now  # deadlines of the text count from here
-        if self.deadline[scope] <= self.now:
-            self.called[scope] = True  # `SCP-7`
         self.state[scope] = OPEN
         self.parent[scope] = self.status[task]
         self.status[task] = scope
         self._spread(scope)
 
     def _leave(self, task: int, scope: int, signal: Signal) -> Signal:
-        """Closes a scope around a signal, and absorbs `Cancelled` if that is its task (`SCP-5`, `SCP-12`)."""
+        """Closes a scope, and absorbs what is its own to absorb (`SCP-5`, `SCP-12`, `SCP-14`)."""
         self.status[task] = self.parent[scope]
         mine = self.effective[scope] and not self._visible(scope)
         self.state[scope] = LEFT
         self.parent[scope] = -1
         if not mine or signal is None or signal is RETURN or not holds_cancelled(signal):
             return signal
-        self.caught[scope] = True
+        self.caught[scope] = True  # only now, unlike `called`: `SCP-21`
         return without_cancelled(signal)
 
     def _open_nursery(self, task: int, scope: int) -> None:
@@ -329,6 +328,7 @@ class Machine:
         return self._leave(task, nursery, group_of(held) if held else None)
 
     def _spawn(self, task: int, nursery: int) -> None:
+        """Makes a task runnable in the next pass, its nursery cancelled or not (`SCP-1`, `SCP-2`)."""
         self.alive[nursery] += 1
         self.home[task] = nursery
         self.status[task] = nursery
@@ -360,6 +360,7 @@ class Machine:
         self._finish_block(task, hidden, None)
 
     def _started(self, task: int, hidden: int, nursery: int) -> Signal:
+        """Moves a task and the scopes it has open from its starter to the nursery (`SCP-16`)."""
         if self.said_started[hidden]:
             return STARTED_TWICE  # `SCP-17`
         self.said_started[hidden] = True
@@ -378,6 +379,7 @@ class Machine:
         return None
 
     def _finish_start(self, task: int, nursery: int, hidden: int) -> Signal:
+        """Ends a start whose task is up or gone: only the task makes it raise (`SCP-17`, `SCP-24`)."""
         signal = self._close_nursery(task, hidden)
         if signal is not None:
             (signal,) = signal[1]  # a start raises what the child raised, not a group of it
@@ -391,7 +393,7 @@ class Machine:
         self.where[task] = where
         self.ready = (*self.ready, task)
 
-    def step(self, task: int, *, by_passes: bool = True) -> None:
+    def step(self, task: int, *, by_passes: bool = True, hasty: bool = False) -> None:
         """Runs a runnable task until it waits again or ends: nothing comes between (`SCP-1`)."""
         where = self.where[task]
         signal: Signal = None
@@ -425,7 +427,7 @@ class Machine:
                     self.stack[task] = stack
                     self._wait(task, AT_CHECKPOINT)
                     return
-                elif do == Do.SCHEDULE_POINT:
+                elif do == Do.SCHEDULE_POINT:  # `SCP-4`
                     self.stack[task] = stack
                     self._wait(task, AT_SCHEDULE_POINT)
                     return
@@ -441,6 +443,8 @@ class Machine:
                     self._cancel(a)
                 elif do == Do.MOVE_DEADLINE:
                     self._move_deadline(a, b)
+                    if hasty and b == 0 and self.state[a] == OPEN:
+                        self._cancel(a)
                 elif do == Do.SCOPE:
                     self._enter(task, a)
                     stack = ((SEQUENCE, b, 0, None), ((SCOPE, a, 0, None), stack))
@@ -497,6 +501,7 @@ class Machine:
         return self.status[task] >= 0 and self.effective[self.status[task]]
 
     def _move_deadline(self, scope: int, seconds: int) -> None:
+        """Moves a deadline; once the scope is cancelled that changes nothing (`SCP-19`)."""
         if seconds == NEVER or self.state[scope] == UNENTERED:
             self.deadline[scope] = seconds  # counted from the entry
         else:

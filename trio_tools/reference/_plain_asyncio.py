@@ -102,13 +102,7 @@ class AsyncioExecution(Execution):
         return False
 
     def start_soon(self, nursery: str, child: Child) -> None:
-        coroutine = child()
-        assert asyncio.iscoroutine(coroutine)
-        try:
-            self._groups[nursery].create_task(coroutine)
-        except RuntimeError:
-            coroutine.close()
-            raise
+        self._groups[nursery].create_task(child())
 
     async def start(self, nursery: str, child: Child) -> NoReturn:
         raise NotExpressible(nursery, child)

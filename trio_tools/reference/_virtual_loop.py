@@ -43,6 +43,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
         self._turns = 0
         super().__init__(_Selector(self))
+        self.mishaps: list[dict[str, Any]] = []
+        self.set_exception_handler(lambda _loop, context: self.mishaps.append(context))
 
     def time(self) -> float:
         """Returns the virtual time, in seconds."""

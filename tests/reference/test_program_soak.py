@@ -1,0 +1,73 @@
+"""The soak: volume from the command line, and what it prints when something disagrees."""
+
+from __future__ import annotations
+
+import pytest
+
+from trio_tools.reference import Program, _explore, allowed
+from trio_tools.reference._machine import Machine
+from trio_tools.reference.soak import SoakReport, main, soak
+
+
+def test_a_soak_counts_what_it_compared() -> None:
+    told: list[int] = []
+    report = soak(40, seed=2, tell=lambda so_far: told.append(so_far.programs), every=20)
+
+    assert report.programs == 40
+    assert report.disagreements == []
+    assert report.outcomes >= report.with_choice + 40
+    assert told == [20, 40]
+    assert "0 disagreements" in report.to_text()
+
+
+def test_a_soak_is_fixed_by_its_seed() -> None:
+    first, second = soak(60, seed=3), soak(60, seed=3)
+
+    assert (first.with_choice, first.outcomes) == (second.with_choice, second.outcomes)
+
+
+def test_a_program_with_too_many_schedules_is_counted_apart() -> None:
+    report = soak(10, seed=3, limit=8)
+
+    assert report.programs == 10
+    assert report.too_large > 0
+
+
+def test_the_command_prints_a_report_and_returns_zero(capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["--programs", "15", "--seed", "4"])
+    printed = capsys.readouterr()
+
+    assert code == 0
+    assert printed.out.startswith("15 programs, seed 4: ")
+    assert printed.out.endswith("0 disagreements\n")
+
+
+def test_a_disagreement_is_printed_as_a_small_program(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Late(Machine):
+        """A model in which the end of every program comes a second late."""
+
+        @property
+        def finished(self) -> bool:
+            over = super().finished
+            self.now += over
+            return over
+
+    monkeypatch.setattr(_explore, "Machine", Late)
+    code = main(["--programs", "1", "--seed", "4"])
+    printed = capsys.readouterr().out
+
+    assert code == 1
+    assert "1 disagreements" in printed
+    assert "\nProgram()\n    observed:  returned; at 0\n    permitted: returned; at " in printed
+
+
+def test_an_empty_report_has_a_rate_of_zero() -> None:
+    assert SoakReport(seed=1).to_text().startswith("0 programs, seed 1: 0.0 s, 0 programs/s")
+
+
+def test_an_empty_program_returns() -> None:
+    (outcome,) = allowed(Program())
+
+    assert outcome.end_time == 0

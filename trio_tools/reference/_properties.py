@@ -1,0 +1,553 @@
+"""The numbered properties of structured concurrency, each with the smallest programs that show it.
+
+A property is a sentence, some programs in which nothing else is at stake, the family of programs in which
+to look for a backend that breaks it, and a view: the part of an outcome that the sentence speaks of. A
+backend diverges in a property when the view of what it did is the view of no outcome that is permitted.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from attrs import field, frozen
+
+from ._generate import Grammar
+from ._outcome import Cancelled, Failed, Group, Outcome, Returned
+from ._program import (
+    Cancel,
+    CancelPoint,
+    Catch,
+    Caught,
+    Checkpoint,
+    Emit,
+    Finally,
+    MoveDeadline,
+    Nursery,
+    Program,
+    Raise,
+    SchedulePoint,
+    Scope,
+    Sleep,
+    Start,
+    Started,
+    StartSoon,
+    bodies,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from ._outcome import Ending
+    from ._program import Op
+
+    View: TypeAlias = Callable[[Program, Outcome], Hashable]
+
+
+@frozen
+class Property:
+    """One numbered sentence about structured concurrency, and how it is shown."""
+
+    id: str
+    title: str
+    statement: str
+    shown_by: tuple[Program, ...]
+    """The smallest programs that show it, in which nothing else is at stake."""
+    grammar: Grammar = field(repr=False)
+    view: View = field(repr=False)
+    needs: Callable[[Program], bool] = field(repr=False, default=lambda _program: True)
+
+    @property
+    def interleaving(self) -> bool:
+        """Whether the property speaks of the order of events between tasks."""
+        return self.view is _shuffle
+
+    def covers(self, program: Program) -> bool:
+        """Says whether a program is one in which this property, and little else, is at stake."""
+        return self.needs(program) and all(type(op) in self.grammar.kinds for op in program.walk())
+
+
+def _events(_program: Program, outcome: Outcome) -> Hashable:
+    return outcome.events
+
+
+def _shuffle(_program: Program, outcome: Outcome) -> Hashable:
+    return outcome.events, outcome.interleaving
+
+
+def _course(_program: Program, outcome: Outcome) -> Hashable:
+    return outcome.events, outcome.ending, outcome.end_time
+
+
+def _ending(_program: Program, outcome: Outcome) -> Hashable:
+    return outcome.ending
+
+
+def _everything(_program: Program, outcome: Outcome) -> Hashable:
+    return outcome
+
+
+def _scope_names(program: Program) -> set[str]:
+    return {op.name for op in program.walk() if isinstance(op, Scope)}
+
+
+def _scope_flags(program: Program, outcome: Outcome) -> Hashable:
+    names = _scope_names(program)
+    return tuple(flags for flags in outcome.scopes if flags.name in names)
+
+
+def _nurseries_cancelled(program: Program, outcome: Outcome) -> Hashable:
+    names = _scope_names(program)
+    return tuple(flags.cancel_called for flags in outcome.scopes if flags.name not in names)
+
+
+def _course_and_flags(program: Program, outcome: Outcome) -> Hashable:
+    return _course(program, outcome), _scope_flags(program, outcome)
+
+
+def _begun(program: Program, outcome: Outcome) -> Hashable:
+    """Tells which tasks that begin with an `Emit` came as far as that."""
+    starts = [op for op in program.walk() if isinstance(op, StartSoon | Start)]
+    return tuple(
+        bool(outcome.events[number])
+        for number, op in enumerate(starts, start=1)
+        if op.body and isinstance(op.body[0], Emit)
+    )
+
+
+def _errors(ending: Ending) -> frozenset[str]:
+    match ending:
+        case Group():
+            return frozenset[str]().union(*map(_errors, ending.members))
+        case Failed():
+            return frozenset({ending.error})
+        case Cancelled() | Returned():
+            return frozenset()
+
+
+def _errors_that_came_out(_program: Program, outcome: Outcome) -> Hashable:
+    return _errors(outcome.ending)
+
+
+def _failure(_program: Program, outcome: Outcome) -> Hashable:
+    """Leaves out how errors are grouped, which is a matter of its own (`SCP-11`)."""
+    return outcome.events, outcome.end_time, _errors(outcome.ending)
+
+
+def _has(*kinds: type[Op]) -> Callable[[Program], bool]:
+    return lambda program: all(any(isinstance(op, kind) for op in program.walk()) for kind in kinds)
+
+
+def _has_deadline(least: int, most: int) -> Callable[[Program], bool]:
+    def check(program: Program) -> bool:
+        scopes = (op for op in program.walk() if isinstance(op, Scope))
+        return any(op.deadline is not None and least <= op.deadline <= most for op in scopes)
+
+    return check
+
+
+def _has_shield(program: Program) -> bool:
+    return any(isinstance(op, Scope) and op.shield for op in program.walk())
+
+
+def _cancels_before_entry(program: Program) -> bool:
+    seen: set[str] = set()
+    for op in program.walk():
+        if isinstance(op, Scope) and op.name in seen:
+            return True
+        if isinstance(op, Cancel):
+            seen.add(op.scope)
+    return False
+
+
+def _raises_late(program: Program) -> bool:
+    """Says whether whatever raises has slept before, so that every task has begun by then (`SCP-2`)."""
+    first_ops = [program.body, *(body for op in program.walk() for body in bodies(op))]
+    return all(
+        any(isinstance(earlier, Sleep) for earlier in body[:at])
+        for body in first_ops
+        for at, op in enumerate(body)
+        if isinstance(op, Raise)
+    )
+
+
+def _starts_with_sleep(program: Program) -> bool:
+    """Says whether each task of a start that is cancelled raises Cancelled (see `SCP-24` for the others)."""
+    return all(op.body and isinstance(op.body[0], Sleep) for op in program.walk() if isinstance(op, Start))
+
+
+def _has_wrong_start(program: Program) -> bool:
+    starts = (op for op in program.walk() if isinstance(op, Start))
+    return any(_times_started(op.body) != 1 for op in starts)
+
+
+def _times_started(body: tuple[Op, ...]) -> int:
+    inside = (inner for op in body if not isinstance(op, Start | StartSoon) for inner in bodies(op))
+    return sum(isinstance(op, Started) for op in body) + sum(map(_times_started, inside))
+
+
+def _grammar(*kinds: type, **options: object) -> Grammar:
+    plain: dict[str, object] = {
+        "shields": False,
+        "deadlines": False,
+        "scopes_before_entry": False,
+        "cancel_nurseries": False,
+        "size": 8,
+        "tasks": 3,
+        "depth": 4,
+    }
+    return Grammar(kinds=frozenset(kinds), **(plain | options))  # pyright: ignore[reportArgumentType]
+
+
+PROPERTIES: Final[tuple[Property, ...]] = (
+    Property(
+        "SCP-1",
+        "tasks run uninterrupted between checkpoints",
+        "A task runs uninterrupted from one schedule point to the next. A task that was just started begins "
+        "only after the task that started it has passed a schedule point.",
+        (Program(Nursery("n", StartSoon("n", Emit("child")), Emit("parent"))),),
+        _grammar(Emit, Checkpoint, Nursery, StartSoon),
+        _shuffle,
+        _has(StartSoon),
+    ),
+    Property(
+        "SCP-2",
+        "a started task always begins",
+        "A task that was started runs at least to its first cancel point, even if it is cancelled by then.",
+        (
+            Program(Nursery("n", Cancel("n"), StartSoon("n", Emit("begun"), Checkpoint(), Emit("no")))),
+            Program(Nursery("n", StartSoon("n", Emit("begun")), Raise("x"))),
+        ),
+        _grammar(Emit, Raise, Checkpoint, Nursery, StartSoon, Scope, Cancel, cancel_nurseries=True),
+        _begun,
+        _has(StartSoon),
+    ),
+    Property(
+        "SCP-3",
+        "cancellation is a level, not an edge",
+        "Inside a cancelled scope every cancel point raises Cancelled, not just the first: to catch it and "
+        "go on waiting is to be interrupted again.",
+        (
+            Program(Scope("s", Cancel("s"), Catch("cancelled", (Checkpoint(),)), Checkpoint(), Emit("no"))),
+            Program(Scope("s", Catch("cancelled", (Sleep(2),)), Sleep(1), Emit("no"), deadline=1)),
+        ),
+        _grammar(Emit, Checkpoint, Scope, Cancel, Catch, catches=(Caught.CANCELLED, Caught.ANY), depth=3),
+        _course,
+        _has(Catch, Cancel),
+    ),
+    Property(
+        "SCP-4",
+        "a checkpoint has two halves",
+        "A schedule point lets others run and is never interrupted. A cancel point raises if the task is "
+        "cancelled, and otherwise does nothing, so nobody else runs. A checkpoint is both.",
+        (
+            Program(Scope("s", Cancel("s"), SchedulePoint(), Emit("yes"), CancelPoint(), Emit("no"))),
+            Program(Nursery("n", StartSoon("n", Emit("second")), CancelPoint(), Emit("first"))),
+        ),
+        _grammar(Emit, CancelPoint, SchedulePoint, Checkpoint, Scope, Cancel, Nursery, StartSoon),
+        _shuffle,
+        lambda program: _has(CancelPoint)(program) or _has(SchedulePoint)(program),
+    ),
+    Property(
+        "SCP-5",
+        "the outermost cancelled scope absorbs",
+        "Cancelled leaves the blocks on its way until it meets a scope that is cancelled itself and is "
+        "inside no other that is: that scope absorbs it, and the program goes on after its block.",
+        (
+            Program(
+                Scope(
+                    "out",
+                    Scope("in", Cancel("in"), Cancel("out"), Checkpoint()),
+                    Emit("between"),
+                    Checkpoint(),
+                    Emit("no"),
+                ),
+                Emit("after"),
+            ),
+        ),
+        _grammar(Emit, Checkpoint, Scope, Cancel),
+        _course_and_flags,
+        _has(Scope, Cancel, Checkpoint),
+    ),
+    Property(
+        "SCP-6",
+        "a deadline cancels, and wins a tie",
+        "When its deadline has come a scope is cancelled as if by hand. What was to happen at that very "
+        "moment is cancelled too: a sleep that ends at the deadline does not end well.",
+        (
+            Program(Scope("s", Sleep(2), Emit("no"), deadline=1), Emit("at 1")),
+            Program(Scope("s", Sleep(1), Emit("no"), deadline=1)),
+        ),
+        _grammar(Emit, Sleep, Scope, deadlines=True),
+        _course_and_flags,
+        lambda program: _has_deadline(1, 3)(program) and not _has_deadline(0, 0)(program),
+    ),
+    Property(
+        "SCP-7",
+        "a deadline of zero has passed",
+        "A scope whose deadline has passed when it is entered is cancelled at once; its block runs to its "
+        "first cancel point.",
+        (
+            Program(Scope("s", Emit("yes"), Checkpoint(), Emit("no"), deadline=0)),
+            Program(Scope("s", deadline=0)),
+        ),
+        _grammar(Emit, Checkpoint, Scope, deadlines=True),
+        _course_and_flags,
+        _has_deadline(0, 0),
+    ),
+    Property(
+        "SCP-8",
+        "a shield hides what comes from outside",
+        "Inside a shield the cancellation of scopes around it does not show; its own does. It shows again "
+        "at the first cancel point behind the shield.",
+        (
+            Program(
+                Scope(
+                    "s",
+                    Cancel("s"),
+                    Scope("shield", Sleep(1), Emit("yes"), shield=True),
+                    Emit("still"),
+                    Checkpoint(),
+                    Emit("no"),
+                )
+            ),
+            Program(Scope("s", Scope("shield", Sleep(3), Emit("no"), deadline=2, shield=True), deadline=1)),
+        ),
+        _grammar(Emit, Checkpoint, Sleep, Scope, Cancel, shields=True, deadlines=True),
+        _course_and_flags,
+        _has_shield,
+    ),
+    Property(
+        "SCP-9",
+        "a nursery waits for its tasks",
+        "The block of a nursery is left only when every task in it has ended; the end of the block cancels "
+        "nothing.",
+        (Program(Nursery("n", StartSoon("n", Sleep(2), Emit("at 2"))), Emit("at 2")),),
+        _grammar(Emit, Sleep, Nursery, StartSoon),
+        _course,
+        _has(StartSoon),
+    ),
+    Property(
+        "SCP-10",
+        "one failure cancels the others",
+        "When a task of a nursery, or its block, raises, the nursery is cancelled; it is still left only "
+        "when all its tasks have ended.",
+        (
+            Program(Nursery("n", StartSoon("n", Sleep(1), Raise("x")), StartSoon("n", Sleep(2), Emit("no")))),
+            Program(Nursery("n", StartSoon("n", Sleep(2), Emit("no")), Sleep(1), Raise("x"))),
+            Program(Nursery("n", StartSoon("n", Raise("x")), Sleep(2), Emit("no"))),
+        ),
+        _grammar(Emit, Sleep, Raise, Nursery, StartSoon),
+        _failure,
+        lambda program: _has(StartSoon, Raise)(program) and _raises_late(program),
+    ),
+    Property(
+        "SCP-11",
+        "a nursery raises groups",
+        "What leaves a nursery is a group, of one error as of many; nurseries inside each other give groups "
+        "inside each other, and no group is flattened.",
+        (
+            Program(Nursery("n", Sleep(1), Raise("x"))),
+            Program(Nursery("out", Nursery("in", StartSoon("in", Sleep(1), Raise("x"))))),
+        ),
+        _grammar(Raise, Checkpoint, Sleep, Nursery, StartSoon),
+        _ending,
+        lambda program: _has(Nursery, Raise)(program) and _raises_late(program),
+    ),
+    Property(
+        "SCP-12",
+        "Cancelled is taken out of groups",
+        "A scope that absorbs takes every Cancelled out of a group, and every group that this leaves empty; "
+        "the errors that are left stay in their groups.",
+        (
+            Program(
+                Scope(
+                    "s",
+                    Nursery("n", StartSoon("n", Finally((Sleep(1),), (Raise("x"),))), Cancel("s"), Sleep(1)),
+                )
+            ),
+            Program(
+                Scope("s", Nursery("n", StartSoon("n", Sleep(1)), StartSoon("n", Sleep(1)), Cancel("s")))
+            ),
+        ),
+        _grammar(Raise, Checkpoint, Scope, Cancel, Nursery, StartSoon, Finally),
+        _ending,
+        _has(Cancel, Nursery, StartSoon),
+    ),
+    Property(
+        "SCP-13",
+        "the end of a nursery is no cancel point",
+        "Leaving a nursery is a schedule point, and raises no Cancelled of its own: if its tasks end well "
+        "the program goes on behind it, cancelled or not.",
+        (
+            Program(Scope("s", Cancel("s"), Nursery("n"), Emit("yes"))),
+            Program(Scope("s", Nursery("n", StartSoon("n", Cancel("s"))), Emit("yes"))),
+        ),
+        _grammar(Emit, Checkpoint, Scope, Cancel, Nursery, StartSoon),
+        _events,
+        _has(Cancel, Nursery),
+    ),
+    Property(
+        "SCP-14",
+        "no error is lost in a cancellation",
+        "An error that is raised while a scope is being cancelled comes out of it.",
+        (
+            Program(Scope("s", Cancel("s"), Catch("cancelled", (Checkpoint(),), (Raise("x"),)))),
+            Program(Scope("s", Nursery("n", StartSoon("n", Cancel("s"), Raise("x")), Sleep(1)))),
+        ),
+        _grammar(Raise, Checkpoint, Sleep, Scope, Cancel, Catch, Finally, Nursery, StartSoon),
+        _errors_that_came_out,
+        _has(Cancel, Raise),
+    ),
+    Property(
+        "SCP-15",
+        "start waits until its task is up",
+        "Start returns when its task has said that it is up, and the task runs on. What the task raises "
+        "before that, start raises, as it is and in no group; what it raises later the nursery raises.",
+        (
+            Program(Nursery("n", Start("n", Sleep(1), Started(), Sleep(2), Emit("at 3")), Emit("at 1"))),
+            Program(Nursery("n", Catch("error", (Start("n", Raise("x")),), (Emit("caught"),)))),
+        ),
+        _grammar(Emit, Sleep, Raise, Nursery, Start, Started, Catch, catches=(Caught.ERROR,)),
+        _course,
+        _has(Start),
+    ),
+    Property(
+        "SCP-16",
+        "a task moves house when it is up",
+        "Until a task says that it is up it is inside the scopes of the start that waits for it; from then "
+        "on it is inside those of the nursery alone.",
+        (
+            Program(Nursery("n", Scope("s", Start("n", Sleep(2), Emit("no"), Started()), deadline=1))),
+            Program(
+                Nursery(
+                    "n",
+                    Scope("s", Start("n", Sleep(1), Started(), Sleep(2), Emit("at 3")), Sleep(3), deadline=2),
+                )
+            ),
+        ),
+        _grammar(Emit, Sleep, Nursery, Start, Started, Scope, deadlines=True),
+        _course,
+        lambda program: _has(Start, Scope)(program) and _starts_with_sleep(program),
+    ),
+    Property(
+        "SCP-17",
+        "a task says once that it is up",
+        "A task that ends without saying that it is up makes its start raise an error; one that says it "
+        "twice gets an error itself.",
+        (
+            Program(Nursery("n", Start("n"))),
+            Program(Nursery("n", Start("n", Started(), Started(), Emit("no")))),
+        ),
+        _grammar(Emit, Checkpoint, Nursery, Start, Started),
+        _ending,
+        _has_wrong_start,
+    ),
+    Property(
+        "SCP-18",
+        "a nursery is open until its last task ends",
+        "A nursery takes new tasks as long as its block or any task of it runs, cancelled or not. After "
+        "that, to start a task in it is an error.",
+        (
+            Program(Nursery("n", StartSoon("n", Sleep(1), StartSoon("n", Emit("yes"))))),
+            Program(
+                Nursery("out", Nursery("in", StartSoon("out", Sleep(1), StartSoon("in", Emit("no"))))),
+            ),
+            Program(Nursery("n", Catch("any", (Cancel("n"), Checkpoint())), StartSoon("n", Emit("yes")))),
+            Program(
+                Nursery(
+                    "n",
+                    StartSoon("n", Sleep(1), Raise("x")),
+                    Catch("any", (Sleep(2),)),
+                    StartSoon("n", Emit("yes")),
+                )
+            ),
+        ),
+        _grammar(Emit, Sleep, Raise, Nursery, StartSoon, Catch, catches=(Caught.ANY,)),
+        _failure,
+        lambda program: sum(isinstance(op, StartSoon) for op in program.walk()) > 1 and _raises_late(program),
+    ),
+    Property(
+        "SCP-19",
+        "a deadline can be moved until it has come",
+        "A moved deadline replaces the old one, earlier or later, or takes it away. Before the block is "
+        "entered it counts from the entry. A scope that is cancelled stays so, whatever its deadline.",
+        (
+            Program(Scope("s", MoveDeadline("s", 3), Sleep(2), Emit("yes"), deadline=1)),
+            Program(Scope("s", MoveDeadline("s", 1), Sleep(2), Emit("no"), deadline=3)),
+            Program(MoveDeadline("s", 1), Scope("s", Sleep(2), Emit("no"), deadline=3), Emit("at 1")),
+            Program(Scope("s", Cancel("s"), MoveDeadline("s", 5), Checkpoint(), Emit("no"))),
+        ),
+        _grammar(Emit, Sleep, Scope, MoveDeadline, deadlines=True),
+        _course_and_flags,
+        _has(Scope, MoveDeadline),
+    ),
+    Property(
+        "SCP-20",
+        "a scope can be cancelled before its block",
+        "A scope that was cancelled before it is entered is cancelled from its entry on: its block runs to "
+        "the first cancel point.",
+        (Program(Cancel("s"), Scope("s", Emit("yes"), Checkpoint(), Emit("no")), Emit("after")),),
+        _grammar(Emit, Checkpoint, Scope, Cancel, scopes_before_entry=True),
+        _course_and_flags,
+        _cancels_before_entry,
+    ),
+    Property(
+        "SCP-21",
+        "asked for is one thing, absorbed another",
+        "A scope says that it was cancelled as soon as somebody asked for it; it says that it absorbed "
+        "something only if Cancelled reached its end. Behind the last cancel point there is none to absorb.",
+        (
+            Program(Scope("s", Checkpoint(), Cancel("s"))),
+            Program(Scope("s", Cancel("s"), Catch("cancelled", (Checkpoint(),)))),
+        ),
+        _grammar(Checkpoint, Scope, Cancel, Catch, catches=(Caught.CANCELLED,)),
+        _scope_flags,
+        _has(Scope, Cancel),
+    ),
+    Property(
+        "SCP-22",
+        "any exception cancels the nursery",
+        "The scope of a nursery counts as cancelled once its block or a task of it has ended with an "
+        "exception, Cancelled included; not if all of them ended well.",
+        (
+            Program(Nursery("n", StartSoon("n", Catch("any", (Raise("x"),))))),
+            Program(Nursery("n", StartSoon("n", Raise("x")))),
+            Program(Scope("s", Cancel("s"), Nursery("n", StartSoon("n", Checkpoint())))),
+        ),
+        _grammar(Checkpoint, Raise, Nursery, StartSoon, Catch),
+        _nurseries_cancelled,
+        lambda program: sum(isinstance(op, Nursery) for op in program.walk()) == 1,
+    ),
+    Property(
+        "SCP-23",
+        "who cancels runs on",
+        "To cancel a scope interrupts nobody on the spot, the task that does it included: it runs on to its "
+        "next cancel point, and if there is none it ends its block in peace.",
+        (
+            Program(Scope("s", Cancel("s"), Emit("yes")), Emit("after")),
+            Program(Scope("s", Nursery("n", Cancel("s"), Emit("yes"), Checkpoint(), Emit("no")))),
+        ),
+        _grammar(Emit, Checkpoint, Scope, Cancel, Nursery),
+        _events,
+        _has(Cancel),
+    ),
+    Property(
+        "SCP-24",
+        "start is no cancel point of its own",
+        "A start that is cancelled waits for its task, which is what the cancellation reaches, and raises "
+        "what the task raises; if the task says that it is up all the same, the start returns.",
+        (Program(Scope("s", Cancel("s"), Nursery("n", Start("n", Started()), Emit("yes")))),),
+        _grammar(Emit, Checkpoint, Scope, Cancel, Nursery, Start, Started),
+        _events,
+        _has(Start, Cancel),
+    ),
+    Property(
+        "SCP",
+        "all of it together",
+        "In programs that mix everything, nothing happens that no schedule explains.",
+        (),
+        Grammar(size=12),
+        _everything,
+    ),
+)
+"""The properties, in order; the last one is whatever a program shows, whichever property explains it."""
