@@ -8,12 +8,14 @@ Two nurseries stand around a body that asked for its context::
                              `- whatever the body started there
 
 A body can do anything to ``ctx.nursery``, even leave its scope, and wrecks nothing but the keeper's
-task. A body without a context can reach neither, and runs where the keeper would. Meanwhile the task
+task. A body without a context can reach neither: it runs where the keeper would, and its fused scope is
+its sentinel too. Meanwhile the task
 that executes the call is parked with a `Sentry`: it cannot be interrupted, and takes note of an ambient
 cancellation when it comes.
 """
 
 import threading
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Final
 
@@ -48,12 +50,16 @@ async def run_body(life: Life, sources: tuple[Source, ...], tool: Tool, bound: o
     try:
         async with trio.open_nursery() as own:
             attempt.scope = own.cancel_scope
-            with governed(life, sources, own.cancel_scope):
-                own.start_soon(_keep, attempt, sentry, name=f"tool call {life.name!r}")
+            if tool.context_parameter is None:
+                own.start_soon(_run_alone, attempt, sentry, name=tool.name)
                 await sentry.park()
+            else:
+                with governed(life, sources, own.cancel_scope):
+                    own.start_soon(_keep, attempt, sentry, name=tool.name)
+                    await sentry.park()
     except BaseException as raised:
         attempt.errors.append(raised)
-    life.scheduled = True
+    life.scheduled = life.stale = True
     return _settle(attempt)
 
 
@@ -67,32 +73,43 @@ def _asked_to_cancel(attempt: Attempt, interrupt: BaseException | None) -> None:
     attempt.life.lifetime.alarm()
 
 
+async def _run_alone(attempt: Attempt, sentry: Sentry) -> None:
+    """Run a body that has no context; its fused scope surrounds nothing but its function."""
+    try:
+        await _invoke(attempt, governed(attempt.life, attempt.sources), None)
+    finally:
+        sentry.release()
+
+
 async def _keep(attempt: Attempt, sentry: Sentry) -> None:
     """Hold the call's nursery open for the body, where it can be wrecked without harm to the caller."""
     try:
-        if attempt.tool.context_parameter is None:
-            await _invoke(attempt, None)
-            return
-        context = ToolContext(attempt)
         async with trio.open_nursery() as nursery:
             attempt.nursery = nursery
-            nursery.start_soon(_invoke, attempt, context, name=f"body of tool {attempt.life.name!r}")
+            nursery.start_soon(_run_in_nursery, attempt, nursery, name=attempt.tool.name)
     except BaseException as raised:
         attempt.errors.append(raised)
     finally:
         sentry.release()
 
 
-async def _invoke(attempt: Attempt, context: ToolContext | None) -> None:
-    attempt.life.task = trio.lowlevel.current_task()
-    if attempt.tool.is_async:
-        await _invoke_async(attempt, context)
-    else:
-        await _invoke_in_thread(attempt, context)
-    nursery = attempt.nursery
-    if nursery is not None and not attempt.returned:
+async def _run_in_nursery(attempt: Attempt, nursery: trio.Nursery) -> None:
+    """Run a body in the call's nursery, which ends with it unless it returned (`BO-11`, `NE-8`)."""
+    await _invoke(attempt, trio.CancelScope(), ToolContext(attempt))
+    if not attempt.returned:
         attempt.cancelled_itself = nursery.cancel_scope.cancel_called
         nursery.cancel_scope.cancel()
+
+
+async def _invoke(
+    attempt: Attempt, sentinel: AbstractContextManager[object], context: ToolContext | None
+) -> None:
+    attempt.life.task = trio.lowlevel.current_task()
+    if attempt.tool.is_async:
+        await _invoke_async(attempt, sentinel, context)
+    else:
+        with sentinel:
+            await _invoke_in_thread(attempt, context)
 
 
 def _may_invoke(attempt: Attempt) -> bool:
@@ -106,19 +123,19 @@ def _may_invoke(attempt: Attempt) -> bool:
     return True
 
 
-async def _invoke_async(attempt: Attempt, context: ToolContext | None) -> None:
+async def _invoke_async(
+    attempt: Attempt, sentinel: AbstractContextManager[object], context: ToolContext | None
+) -> None:
     if not _may_invoke(attempt):
         return
     # trio is silent when a task ends with a scope left open; leaving this one makes it an error.
-    sentinel = trio.CancelScope()
     sentinel.__enter__()
     try:
         attempt.value = await attempt.tool.invoke(attempt.bound, context)  # pyright: ignore[reportGeneralTypeIssues]
         attempt.returned = True
     except BaseException as raised:
         attempt.errors.append(raised)
-    nurseries = trio.lowlevel.current_task().child_nurseries
-    if nurseries:
+    if nurseries := trio.lowlevel.current_task().child_nurseries:
         attempt.left_open = True
         await _empty(nurseries)
     try:
@@ -237,7 +254,7 @@ def _returned(attempt: Attempt, cause: CancelCause | None) -> ToolResult:
     if verdict is Verdict.CUT:
         return aborted(life, cause, life.body_contexts())
     if attempt.write is not None:
-        life.writes.append(attempt.write)
+        life.writes = (*life.writes, attempt.write)
     return ToolResult(
         outcome=ToolOutcome.OK,
         content=output.content,

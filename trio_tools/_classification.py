@@ -15,12 +15,12 @@ __all__ = ["Came", "Path", "Place", "Verdict", "classify"]
 
 @final
 class Came(Enum):
-    """What came out of a phase."""
+    """What came out of a phase: the columns of the table, in order."""
 
-    SUCCESS = "success or allow"
-    FAILURE = "failure or denial"
-    RAISED = "an exception"
-    CANCELLED = "Cancelled"
+    SUCCESS = 0
+    FAILURE = 1
+    RAISED = 2
+    CANCELLED = 3
 
 
 @final
@@ -61,7 +61,6 @@ _GO, _CUT, _KEPT, _ERROR, _STRAY = Verdict.GO, Verdict.CUT, Verdict.KEPT, Verdic
 _ON, _R, _F = Path.ON, Path.R, Path.F
 
 Row = tuple[tuple[Verdict, Path], ...]
-_COLUMNS: Final = {came: column for column, came in enumerate(Came)}
 
 # A sync phase lets no Cancelled out that is not stray; a phase with nothing to refuse gives no failure.
 _CALLER_CANCELLED: Final[Mapping[Place, Row]] = {
@@ -96,4 +95,4 @@ def classify(place: Place, came: Came, *, cancelled: bool) -> tuple[Verdict, Pat
         cancelled: whether the caller is cancelled; for the body, whether its delegation is.
     """
     table = _CALLER_CANCELLED if cancelled else _CALLER_FINE
-    return table[place][_COLUMNS[came]]
+    return table[place][came.value]

@@ -1,5 +1,6 @@
 """Wrappers around dispatch: what each delegates, under which sources, and what may come back."""
 
+from contextlib import nullcontext
 from typing import Final, cast, final
 
 import trio
@@ -26,8 +27,8 @@ async def run_wrappers(life: Life) -> Decided:
     """Run the wrappers around dispatch and decide what came out of them (`CA-14` to `CA-17`)."""
     life.enter(Phase.WRAPPERS)
     chain = cast("tuple[Wrapper, ...]", layer_of(life).hooks(HookKind.WRAPPER))
-    captured = await capture(_enter, life, chain, 0, DispatchExecution(life, life.sources))
-    cause = life.cause_now()
+    captured = await capture(_delegate, life, chain, 0, DispatchExecution(life, life.sources))
+    cause = life.cause_if_stale()
     came = captured.came
     if came is Came.SUCCESS and captured.value().outcome is not ToolOutcome.OK:
         came = Came.FAILURE
@@ -46,26 +47,26 @@ async def run_wrappers(life: Life) -> Decided:
             return Decided(stray(life, "a wrapper"), path)
 
 
-async def _enter(life: Life, chain: tuple[Wrapper, ...], index: int, view: DispatchExecution) -> ToolResult:
+async def _delegate(
+    life: Life, chain: tuple[Wrapper, ...], index: int, view: DispatchExecution
+) -> ToolResult:
     """Run the wrapper at ``index``, or dispatch where there is none left."""
     sources = sources_of(view)
     if index == len(chain):
         return await _dispatch(life, sources)
-    # The library's own wrapper never waits for anything but what it delegates to.
-    if chain[index] is enforce_timeouts or (life.spans and life.spans[-1].sources == sources):
-        return await _run_wrapper(life, chain, index, view)
-    with governed(life, sources):
-        return await _run_wrapper(life, chain, index, view)
-
-
-async def _run_wrapper(
-    life: Life, chain: tuple[Wrapper, ...], index: int, view: DispatchExecution
-) -> ToolResult:
+    wrapper = chain[index]
     proceed = _Proceed(life, chain, index + 1, view)
-    try:
-        answer = await chain[index](view, proceed)
-    finally:
-        await proceed.close()
+    # The library's own wrapper never waits for anything but what it delegates to.
+    if wrapper is enforce_timeouts:
+        return _checked(life, await wrapper(view, proceed))
+    life.stale = True
+    spanned = life.spans and life.spans[-1].sources == sources
+    with nullcontext() if spanned else governed(life, sources):
+        try:
+            answer = await wrapper(view, proceed)
+        finally:
+            life.stale = True
+            await proceed.close()
     return _checked(life, answer)
 
 
@@ -73,7 +74,7 @@ async def _run_wrapper(
 class _Proceed:
     """What a wrapper awaits to delegate: valid while the wrapper runs, one delegation at a time."""
 
-    __slots__ = ("_chain", "_closed", "_depth", "_done", "_index", "_life", "_received")
+    __slots__ = ("_chain", "_closed", "_depth", "_ended", "_index", "_life", "_received", "_running")
 
     def __init__(
         self, life: Life, chain: tuple[Wrapper, ...], index: int, received: DispatchExecution
@@ -84,56 +85,60 @@ class _Proceed:
         self._received: Final = received
         self._depth: Final = len(life.spans)
         self._closed = False
-        self._done: trio.Event | None = None
+        self._running = False
+        self._ended: trio.Event | None = None
 
     async def __call__(self, view: DispatchExecution, /) -> ToolResult:
         if self._closed:
             raise RuntimeError("proceed was awaited after its wrapper had ended")
         if not derives_from(view, self._received):
             raise TypeError("proceed takes the execution its wrapper received, or one derived from it")
-        if self._done is not None:
+        if self._running:
             raise RuntimeError("a wrapper delegates once at a time: await the last proceed first")
-        self._done = trio.Event()
+        self._running = True
         life = self._life
-        sources = sources_of(view)
-        life.added.extend(source for source in sources if source not in life.added)
-        view.reopen()
+        if view is not self._received:
+            life.added = (*life.added, *(source for source in sources_of(view) if source not in life.added))
+            view.reopen()
         try:
-            result = await self._delegate(view, sources)
+            result = await _delegate(life, self._chain, self._index, view)
+        except BaseException as raised:
+            result = self._ended_by_own_source(view, raised)
         finally:
-            last = self._index == len(self._chain)
-            view.settle_at(life.checked_at if last else trio.current_time())
-            self._done.set()
-            self._done = None
+            if view is not self._received:
+                last = self._index == len(self._chain)
+                view.settle_at(life.checked_at if last else trio.current_time())
+            self._running = False
+            if self._ended is not None:
+                self._ended.set()
         life.proceeded.append(result)
         return result
 
-    async def _delegate(self, view: DispatchExecution, sources: tuple[Source, ...]) -> ToolResult:
-        try:
-            return await _enter(self._life, self._chain, self._index, view)
-        except BaseException as raised:
-            leaves = leaves_of(raised)
-            if leaves.errors or leaves.interrupts:
-                raise
-            now = trio.current_time()
-            self._life.cause_now(sources)
-            cause = earliest(sources, now)
-            outer = earliest(sources_of(self._received), now)
-            # Only a source that this delegation added ends it with a result (`WR-9`).
-            if cause is None or (outer is not None and outer.at <= cause.at):
-                raise
-            return _cut_short(self._life, cause)
+    def _ended_by_own_source(self, view: DispatchExecution, raised: BaseException) -> ToolResult:
+        """Return a result if a source that this delegation added ended it, else raise on (`WR-9`)."""
+        leaves = leaves_of(raised)
+        if leaves.errors or leaves.interrupts:
+            raise raised
+        sources = sources_of(view)
+        self._life.cause_now(sources)
+        now = self._life.checked_at
+        cause = earliest(sources, now)
+        outer = earliest(sources_of(self._received), now)
+        if cause is None or (outer is not None and outer.at <= cause.at):
+            raise raised
+        return _cut_short(self._life, cause)
 
     async def close(self) -> None:
         """End a delegation that the wrapper left running in another task (`WR-20`)."""
         self._closed = True
-        if self._done is None:
+        if not self._running:
             return
         self._life.abandoned = True
+        self._ended = trio.Event()
         for span in self._life.spans[self._depth :]:
             span.trio_scope.cancel()
         with trio.CancelScope(shield=True):
-            await self._done.wait()
+            await self._ended.wait()
         raise PolicyError("a wrapper ended while a delegation it had started was still running")
 
 
@@ -150,40 +155,36 @@ def _cut_short(life: Life, cause: CancelCause | None) -> ToolResult:
 async def _dispatch(life: Life, sources: tuple[Source, ...]) -> ToolResult:
     """Ask whether the body may be invoked, and invoke it (`BO-1`); the first objection decides."""
     life.enter(Phase.DISPATCH)
-    life.lexical = Ambient("wrapper")
     if life.spans:
-        _read_wrapper_deadline(life, sources)
-    sources = (*sources, life.lexical)
-    result = _refused(life, sources) or await _invoke(life, sources)
+        life.lexical = _read_wrapper_scopes(life, sources)
+        sources = (*sources, life.lexical)
+    cause = life.cause_if_stale(sources)
+    tool = life.layer.get(life.name)
+    if cause is not None or life.abandoned:
+        result = aborted(life, cause, life.body_contexts())
+    elif tool is None:
+        result = unknown_tool(life, life.body_contexts())
+    else:
+        try:
+            bound = tool.arguments_plan.bind(life.arguments)
+        except Violations as violations:
+            failure = standard_failure(INVALID_ARGS, violations="; ".join(violations.items))
+            result = failed(life, failure, contexts=life.body_contexts())
+        else:
+            result = await run_body(life, sources, tool, bound)
     life.proceeded.append(result)
     return result
 
 
-def _read_wrapper_deadline(life: Life, sources: tuple[Source, ...]) -> None:
+def _read_wrapper_scopes(life: Life, sources: tuple[Source, ...]) -> Ambient:
+    """Return what stands for trio scopes that wrappers opened, with the deadline they have now (`WR-7`)."""
+    lexical = Ambient("wrapper")
     now = trio.current_time()
     effective = trio.current_effective_deadline()
     ours = min(source.deadline_at(now) for source in sources)
-    if effective < min(ours, life.ambient.deadline):
-        life.lexical.observe(effective, now) if effective > now else None
-
-
-def _refused(life: Life, sources: tuple[Source, ...]) -> ToolResult | None:
-    cause = life.cause_now(sources)
-    if cause is not None or life.abandoned:
-        return aborted(life, cause, life.body_contexts())
-    return None
-
-
-async def _invoke(life: Life, sources: tuple[Source, ...]) -> ToolResult:
-    tool = life.layer.get(life.name)
-    if tool is None:
-        return unknown_tool(life, life.body_contexts())
-    try:
-        bound = tool.arguments_plan.bind(life.arguments)
-    except Violations as violations:
-        failure = standard_failure(INVALID_ARGS, violations="; ".join(violations.items))
-        return failed(life, failure, contexts=life.body_contexts())
-    return await run_body(life, sources, tool, bound)
+    if now < effective < min(ours, life.ambient.deadline):
+        lexical.observe(effective, now)
+    return lexical
 
 
 def _checked(life: Life, answer: object) -> ToolResult:
@@ -247,11 +248,13 @@ def _frozen_contexts(answer: ToolResult) -> tuple[Context, ...]:
 
 
 def _all_sources(life: Life) -> tuple[Source, ...]:
-    return (*life.sources, *life.added)
+    return (
+        (*life.sources, *life.added) if life.lexical is None else (*life.sources, *life.added, life.lexical)
+    )
 
 
 def _own_cause(life: Life, answer: ToolResult) -> CancelCause | None:
     """Return the cause that ``answer`` carries if it is one of this call's (`WR-15`, `CA-6`)."""
     now = trio.current_time()
-    ours = [source.cause_at(now) for source in (*_all_sources(life), life.lexical)]
+    ours = [source.cause_at(now) for source in _all_sources(life)]
     return answer.cause if answer.cause in ours else None

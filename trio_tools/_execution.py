@@ -14,7 +14,7 @@ from enum import Enum
 from typing import Any, Final, Protocol, final
 
 import trio
-from attrs import define, field, frozen
+from attrs import field, frozen
 
 from ._bounding import Bounds
 from ._content import Artifact, Context, WriteKind, WriteTarget, context_of
@@ -169,56 +169,78 @@ class Nest(Protocol):
 
 
 @final
-@define(eq=False, kw_only=True)
 class Life:
-    """The mutable facts of one call in flight; the registry's own."""
+    """The mutable facts of one call in flight; the registry's own.
 
-    call_id: str
-    root_call_id: str
-    name: str
-    raw: object
-    arguments: JsonValue | None = field(default=None, init=False)
-    refusal: NotLossless | None = field(default=None, init=False)
-    parent: ExecutionToken | None
-    token: ExecutionToken = field(init=False)
-    layer: LayerView
-    lifetime: Lifetime
-    finalizer: Callable[..., object] | None
-    ambient: Ambient
-    lexical: Ambient = field(factory=lambda: Ambient("wrapper"), init=False)
-    sources: tuple[Source, ...]
-    clock: trio.abc.Clock
-    settings: "Settings"
-    flights: "dict[Life, None]"
-    nest: Nest
+    What stands on the class is what a call begins with, so that it pays only for what happens to it.
+    """
+
+    arguments: JsonValue | None = None
+    refusal: NotLossless | None = None
+    tool: Tool | None = None
+    phase: Phase = Phase.ENTRY
+    task: trio.lowlevel.Task | None = None
+    dispatched: bool = False
+    settled: bool = False
+    settlement: Settlement = Settlement.NOT_DISPATCHED
+    delegation: tuple[Source, ...] = ()
+    lexical: Ambient | None = None
+    added: tuple[Source, ...] = ()
+    writes: tuple[WriteTarget, ...] = ()
+    unreviewed: ToolResult | None = None
+    abandoned: bool = False
+    scheduled: bool = False
+    stale: bool = True
+    started_at: float | None = None
+    settled_at: float | None = None
+    checked_at: float = -math.inf
+    progress: Progress | None = None
     on_invoked: Callable[[], None] | None = None
-    view: "ToolExecution" = field(init=False)
-    tool: Tool | None = field(default=None, init=False)
-    phase: Phase = field(default=Phase.ENTRY, init=False)
-    since: float = field(init=False)
-    task: trio.lowlevel.Task | None = field(default=None, init=False)
-    spans: list[FusedScope] = field(factory=list[FusedScope], init=False)
-    dispatched: bool = field(default=False, init=False)
-    settled: bool = field(default=False, init=False)
-    settlement: Settlement = field(default=Settlement.NOT_DISPATCHED, init=False)
-    contexts: list[Context | list[Context]] = field(factory=list["Context | list[Context]"], init=False)
-    delegation: tuple[Source, ...] = field(default=(), init=False)
-    added: list[Source] = field(factory=list[Source], init=False)
-    proceeded: list[ToolResult] = field(factory=list[ToolResult], init=False)
-    writes: list[WriteTarget] = field(factory=list[WriteTarget], init=False)
-    unreviewed: ToolResult | None = field(default=None, init=False)
-    abandoned: bool = field(default=False, init=False)
-    scheduled: bool = field(default=False, init=False)
-    started_at: float | None = field(default=None, init=False)
-    settled_at: float | None = field(default=None, init=False)
-    checked_at: float = field(default=-math.inf, init=False)
-    progress: Progress | None = field(default=None, init=False)
+    _view: "ToolExecution | None" = None
 
-    def __attrs_post_init__(self) -> None:
-        self.token = ExecutionToken.__new__(ExecutionToken)
+    def __init__(
+        self,
+        *,
+        call_id: str,
+        root_call_id: str,
+        name: str,
+        raw: object,
+        parent: ExecutionToken | None,
+        layer: LayerView,
+        lifetime: Lifetime,
+        finalizer: Callable[..., object] | None,
+        ambient: Ambient,
+        settings: Settings,
+        flights: "dict[Life, None]",
+        nest: Nest,
+    ) -> None:
+        self.call_id: Final = call_id
+        self.root_call_id: Final = root_call_id
+        self.name: Final = name
+        self.raw = raw
+        self.parent: Final = parent
+        self.layer: Final = layer
+        self.lifetime: Final = lifetime
+        self.finalizer = finalizer
+        self.ambient: Final = ambient
+        self.sources: Final[tuple[Source, ...]] = (lifetime, ambient)
+        self.clock: Final = lifetime.clock
+        self.settings: Final = settings
+        self.flights: Final = flights
+        self.nest: Final = nest
+        self.token: Final = ExecutionToken.__new__(ExecutionToken)
         self.token._life = self  # pyright: ignore[reportPrivateUsage]
-        self.view = ToolExecution(self)
+        self.spans: Final[list[FusedScope]] = []
+        self.contexts: Final[list[Context | list[Context]]] = []
+        self.proceeded: Final[list[ToolResult]] = []
         self.since = self.clock.current_time()
+
+    @property
+    def view(self) -> "ToolExecution":
+        """The one view that gates, guards, reviewers, finalizer and observers are given."""
+        if self._view is None:
+            self._view = ToolExecution(self)
+        return self._view
 
     def end(self) -> None:
         """Let go of the call, which is published: nothing may be nested in it any more."""
@@ -254,15 +276,23 @@ class Life:
         Args:
             sources: those of a delegation, which wrappers may have added to; by default the caller's.
         """
-        now = trio.current_time()
+        self.checked_at = now = self.clock.current_time()
         effective = trio.current_effective_deadline()
-        self.checked_at = now
+        self.stale = False
         sources = self.sources if sources is None else sources
         if not self.spans:
             self.ambient.observe(effective, now)
         elif effective <= now:
             self._observe_within_spans(sources, now)
         return earliest(sources, now)
+
+    def cause_if_stale(self, sources: tuple[Source, ...] | None = None) -> CancelCause | None:
+        """Ask as `cause_now` does, unless nothing foreign has run since it was last asked, and answered no.
+
+        Between two questions in one step of the scheduler, with only code of the library between them,
+        nobody can have cancelled.
+        """
+        return self.cause_now(sources) if self.stale else None
 
     def _observe_within_spans(self, sources: tuple[Source, ...], now: float) -> None:
         """Tell apart the ambient scopes, ours, and those of wrappers, all of which the frame reads."""
@@ -271,9 +301,11 @@ class Life:
             self.ambient.observe_hidden(now)
         elif self._wrapper_cancelled(now):
             self.ambient.noticed = None
-            self.lexical.observe(-math.inf, now)
+            if self.lexical is not None:
+                self.lexical.observe(-math.inf, now)
         else:
-            self.lexical.noticed = None
+            if self.lexical is not None:
+                self.lexical.noticed = None
             self.ambient.observe(-math.inf, now)
 
     def _wrapper_cancelled(self, now: float) -> bool:
@@ -292,13 +324,15 @@ class Life:
         """Take note that trio wants to cancel the task that is parked for the body (`SC-14`)."""
         now = self.clock.current_time()
         if earliest(self.delegation, now) is None:
-            if len(self.spans) > 1:
-                self.ambient.noticed = self.lexical.noticed = now
-            else:
+            if self.lexical is None:
                 self.ambient.observe(-math.inf, now)
+            else:
+                self.ambient.noticed = self.lexical.noticed = now
 
     def body_contexts(self) -> tuple[Context, ...]:
         """Return what bodies of this call deferred, nested contexts where they were forwarded (`NE-6`)."""
+        if not self.contexts:
+            return ()
         return tuple(
             itertools.chain.from_iterable(
                 entry if isinstance(entry, list) else (entry,) for entry in self.contexts
@@ -361,8 +395,7 @@ class _View:
 
     __slots__ = ("_life",)
 
-    def __init__(self, life: Life) -> None:
-        self._life: Final = life
+    _life: Life
 
     @property
     def token(self) -> ExecutionToken:
@@ -425,12 +458,14 @@ class ToolExecution(_View):
     __slots__ = ("_scope",)
 
     def __init__(self, life: Life) -> None:
-        super().__init__(life)
-        self._scope: Final = ScopeView(life.sources, life.clock)
+        self._life = life
+        self._scope: ScopeView | None = None
 
     @property
     def scope(self) -> ScopeView:
         """Whether the caller is cancelled, and why; it cannot cancel (`SC-14`)."""
+        if self._scope is None:
+            self._scope = ScopeView(self._life.sources, self._life.clock)
         return self._scope
 
     @property
@@ -453,7 +488,7 @@ class DispatchExecution(_View):
     def __init__(
         self, life: Life, sources: tuple[Source, ...], base: "DispatchExecution | None" = None
     ) -> None:
-        super().__init__(life)
+        self._life = life
         self._base: Final = base
         self._sources: Final = sources
         self._scope: Final = ScopeView(sources, life.clock)
@@ -557,28 +592,29 @@ def derives_from(view: object, received: DispatchExecution) -> bool:
 
 
 @final
-@define(eq=False)
 class Attempt:
     """One invocation of a body: what it produced, and how it settled."""
 
-    life: Life
-    tool: Tool
-    bound: Any
-    sources: tuple[Source, ...]
     scope: trio.CancelScope | None = None
     nursery: trio.Nursery | None = None
     thread: int | None = None
     invoked: bool = False
     returned: bool = False
     value: object = None
-    errors: list[BaseException] = field(factory=list[BaseException])
     left_open: bool = False
     cancelled_itself: bool = False
     refused: CancelCause | None = None
     settled: bool = False
     concludes: bool = False
-    artifacts: list[Artifact] = field(factory=list[Artifact])
+    artifacts: tuple[Artifact, ...] = ()
     write: WriteTarget | None = None
+
+    def __init__(self, life: Life, tool: Tool, bound: Any, sources: tuple[Source, ...]) -> None:
+        self.life: Final = life
+        self.tool: Final = tool
+        self.bound: Final = bound
+        self.sources: Final = sources
+        self.errors: Final[list[BaseException]] = []
 
 
 @final
@@ -592,7 +628,7 @@ class ToolContext(_View, BodyContext):
     __slots__ = ("_attempt", "_scope")
 
     def __init__(self, attempt: Attempt) -> None:
-        super().__init__(attempt.life)
+        self._life = attempt.life
         self._attempt: Final = attempt
         self._scope: Final = ScopeView(attempt.sources, attempt.life.clock)
 
@@ -658,7 +694,8 @@ class ToolContext(_View, BodyContext):
         """
         if not isinstance(artifact, Artifact):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"attach takes an Artifact, not {type(artifact).__name__}")
-        self._live().artifacts.append(artifact)
+        attempt = self._live()
+        attempt.artifacts = (*attempt.artifacts, artifact)
 
     def wrote(self, table: str, uid: int, kind: WriteKind) -> None:
         """Name the record that a write produced; the last one counts, if the call ends OK (`BO-15`).

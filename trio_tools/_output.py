@@ -70,6 +70,7 @@ def _projected(life: Life, tool: Tool, value: JsonValue) -> JsonValue | None:
 
 
 def _call(life: Life, tool: Tool, option: str, fn: Callable[..., object], value: JsonValue) -> object:
+    life.stale = True
     captured = capture_sync(fn, life.arguments, value)
     if captured.came is Came.SUCCESS:
         return captured.answer

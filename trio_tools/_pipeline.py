@@ -140,6 +140,7 @@ def announce(turn: Turn | None) -> None:
 async def schedule(life: Life) -> None:
     """Give way once on a path that has not done so yet: every call is a schedule point (`PU-1`)."""
     if not life.scheduled:
+        life.stale = True
         await trio.lowlevel.cancel_shielded_checkpoint()
 
 
@@ -147,7 +148,7 @@ def check_after_review(life: Life, result: ToolResult) -> ToolResult:
     """Replace a success of a caller that is cancelled by now; a failure stays (`RE-8`, `PU-1`)."""
     if result.outcome is not ToolOutcome.OK:
         return result
-    cause = life.cause_now()
+    cause = life.cause_if_stale()
     verdict, _path = classify(Place.REVIEW, Came.SUCCESS, cancelled=cause is not None)
     return aborted(life, cause, result.contexts) if verdict is Verdict.CUT else result
 
@@ -266,8 +267,6 @@ def admit(
         lifetime=lifetime,
         finalizer=None if tool is None else tool.finalize,
         ambient=ambient,
-        sources=(lifetime, ambient),
-        clock=lifetime.clock,
         settings=settings,
         flights=flights,
         nest=_nest,

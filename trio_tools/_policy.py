@@ -71,7 +71,7 @@ async def ask_gates(life: Life) -> Decided | None:
     if not gates:
         return None
     life.enter(Phase.GATES)
-    life.scheduled = True
+    life.stale = True
     with governed(life, life.sources):
         place = Place.GATES
         captured = await capture(_ask_gate, life, gates, 0)
@@ -147,6 +147,7 @@ def ask_guards(life: Life) -> Decided | None:
     """Ask every guard, then whether the caller is cancelled by now; None lets the call go on (`GA-14`)."""
     life.enter(Phase.GUARDS)
     for guard in layer_of(life).guards():
+        life.stale = True
         captured = capture_sync(_ask_guard, guard, life)
         came = captured.came
         if came is Came.SUCCESS and captured.answer is None:
@@ -160,7 +161,7 @@ def ask_guards(life: Life) -> Decided | None:
                 return Decided(stray(life, "a guard"), path)
             case _:
                 return Decided(failed(life, standard_failure(DENIED, reason=captured.answer)), path)
-    cause = life.cause_now()
+    cause = life.cause_if_stale()
     verdict, path = classify(Place.GUARDED, Came.SUCCESS, cancelled=cause is not None)
     return Decided(aborted(life, cause, ()), path) if verdict is Verdict.CUT else None
 
@@ -184,7 +185,7 @@ async def review(life: Life, result: ToolResult) -> ToolResult:
     # Out of reach of the caller and the ambient scopes, and without a limit of time (`RE-3`).
     with trio.CancelScope(shield=True):
         captured = await capture(_ask_reviewer, life, result, reviewers, 0)
-    life.scheduled = True
+    life.stale = True
     if captured.came is Came.CANCELLED:
         return stray(life, "a reviewer")
     if captured.came is Came.RAISED:
