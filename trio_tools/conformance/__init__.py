@@ -1,0 +1,35 @@
+"""Conformance: does a tool stop when it is cancelled, wherever that happens, and leave nothing behind?
+
+`check_tool` runs a tool many times, cancelled at every step that it takes, and reports on a manifest of
+requirements. See the page "Conformance" of the documentation.
+"""
+
+from ._case import Case, Kind, Mode, TokenError, Way
+from ._check import CheckError, check_tool, replay
+from ._fixture import Fixture, FixtureError
+from ._profile import Profile
+from ._report import ConformanceError, Finding, Report
+from ._requirements import MANIFEST, Complaint, Requirement, Verdict
+from ._schedule import ScheduleError
+
+__all__ = [
+    "MANIFEST",
+    "Case",
+    "CheckError",
+    "Complaint",
+    "ConformanceError",
+    "Finding",
+    "Fixture",
+    "FixtureError",
+    "Kind",
+    "Mode",
+    "Profile",
+    "Report",
+    "Requirement",
+    "ScheduleError",
+    "TokenError",
+    "Verdict",
+    "Way",
+    "check_tool",
+    "replay",
+]

@@ -1,0 +1,160 @@
+"""The arguments that a tool is tried with: drawn, given, or derived from its schema."""
+
+import json
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from trio_tools import Tool
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
+
+__all__ = ["ArgumentsError", "draw_arguments", "shrink_arguments"]
+
+
+class ArgumentsError(Exception):
+    """No arguments could be had for a tool."""
+
+
+def draw_arguments(tool: Tool, source: object, *, count: int, seed: int) -> list[Any]:
+    """Return up to ``count`` different arguments objects, the same for the same seed.
+
+    Args:
+        source: a Hypothesis strategy, a sequence of examples, or None to derive a strategy from the
+            tool's schema. All examples of a sequence are used.
+
+    Raises:
+        ArgumentsError: when the strategy fails, or the source is something else.
+    """
+    if source is None and _takes_nothing(tool):
+        return [{}]
+    if isinstance(source, Sequence) and not isinstance(source, str | bytes):
+        return [*cast("Sequence[Any]", source)]
+    strategy = _strategy(tool, source)
+    return _drawn(strategy, count, seed)
+
+
+def _takes_nothing(tool: Tool) -> bool:
+    parameters = tool.parameters
+    return (
+        isinstance(parameters, Mapping)
+        and not parameters.get("properties")
+        and not parameters.get("required")
+    )
+
+
+def _strategy(tool: Tool, source: object) -> "SearchStrategy[Any]":
+    try:
+        from hypothesis.strategies import SearchStrategy
+    except ModuleNotFoundError as error:
+        raise ArgumentsError(
+            "arguments are drawn by Hypothesis: install trio-tools[conformance], or give a list of examples"
+        ) from error
+    if source is None:
+        return _derived(tool)
+    if not isinstance(source, SearchStrategy):
+        raise ArgumentsError(
+            f"arguments must be a strategy or a sequence of examples, not {type(source).__name__}"
+        )
+    return cast("SearchStrategy[Any]", source)
+
+
+def _derived(tool: Tool) -> "SearchStrategy[Any]":
+    try:
+        from hypothesis_jsonschema import from_schema
+    except ModuleNotFoundError as error:
+        raise ArgumentsError(
+            "arguments are derived from the schema by hypothesis-jsonschema: install trio-tools[conformance]"
+        ) from error
+    schema = cast("dict[str, Any]", _thawed(tool.schema()["parameters"]))
+    if isinstance(schema.get("properties"), dict):
+        # Unknown keys would be dropped before the body sees them.
+        schema = {**schema, "additionalProperties": False}
+    return from_schema(schema)
+
+
+def _thawed(value: object) -> Any:
+    return json.loads(json.dumps(value))
+
+
+def _drawn(strategy: "SearchStrategy[Any]", count: int, seed: int) -> list[Any]:
+    from hypothesis import HealthCheck, Phase, given, settings
+    from hypothesis import seed as with_seed
+    from hypothesis.errors import HypothesisException
+
+    found: dict[str, Any] = {}
+
+    @with_seed(seed)
+    @settings(
+        max_examples=count,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(strategy)
+    def draw(value: Any) -> None:
+        found.setdefault(_key(value), value)
+
+    state = random.getstate()
+    try:
+        draw()
+    except HypothesisException as error:
+        raise ArgumentsError(f"the arguments strategy gives nothing: {error}") from error
+    except Exception as error:
+        raise ArgumentsError(f"the arguments strategy raised {type(error).__name__}: {error}") from error
+    finally:
+        random.setstate(state)
+    return list(found.values())[:count]
+
+
+def _key(value: Any) -> str:
+    try:
+        return json.dumps(value, sort_keys=True)
+    except (TypeError, ValueError):
+        return repr(value)
+
+
+_TRIES: Final = 40
+
+
+def shrink_arguments(
+    tool: Tool, source: object, worst: Any, fails: Callable[[Any], bool], *, seed: int
+) -> Any:
+    """Return the simplest arguments found that still fail, ``worst`` if there are none simpler.
+
+    Args:
+        fails: runs a tool with arguments and says whether it fails in the same way.
+    """
+    if source is None and _takes_nothing(tool):
+        return worst
+    if isinstance(source, Sequence) and not isinstance(source, str | bytes):
+        shorter = sorted(cast("Sequence[Any]", source), key=lambda value: (len(_key(value)), _key(value)))
+        return next((value for value in shorter if fails(value)), worst)
+    from hypothesis import HealthCheck, Phase, find, settings
+    from hypothesis.errors import HypothesisException
+
+    asked: dict[str, bool] = {}
+
+    def failing(value: Any) -> bool:
+        key = _key(value)
+        if key not in asked:
+            asked[key] = len(asked) < _TRIES and fails(value)
+        return asked[key]
+
+    try:
+        return find(
+            _strategy(tool, source),
+            failing,
+            settings=settings(
+                max_examples=_TRIES,
+                database=None,
+                deadline=None,
+                phases=[Phase.generate, Phase.shrink],
+                suppress_health_check=list(HealthCheck),
+            ),
+            random=random.Random(seed),
+        )
+    except HypothesisException:
+        return worst

@@ -1,0 +1,404 @@
+"""Watching the body of one tool from inside the scheduler, and cancelling it at a chosen step.
+
+Theory of operation
+-------------------
+A *step* of a body is one run of one of its tasks from where it was resumed to where it parks. The
+tasks of a body are the task that runs its function, and every task that was spawned by one of them:
+`Probe` is a trio instrument and looks at the current task inside ``task_spawned``, so a task started
+into somebody else's nursery and a system task are seen as well. They are its *family*.
+
+A reference run counts the steps. A later run of the same case takes the same steps, because time is
+virtual and the order of tasks is fixed, and is cancelled at step k: either as the task parks
+(``block``: what it waits for is aborted) or as it is about to be resumed (``resume``: what it waited
+for has happened, so that the next cancel point raises and whatever the wait had delivered is in the
+tool's hands). Every place where a cancellation can land is one of the two. k = 0 is the place before
+the first step: before the call is dispatched, or just before the body's first line runs.
+
+An instrument is called from trio's loop, outside every task's code, and may cancel scopes there. It
+cannot see what trio sends into a coroutine, so each task of the family is stepped by `_stepped`, an
+awaitable between trio and the coroutine. It records every `trio.Cancelled` on its way in. Afterwards
+the record tells what became of it:
+
+- the body let it out: that is what a cancellation is for;
+- the same task was sent another one, raised while the first was being handled (Python chains the two
+  by ``__context__``): the tool's cleanup waited, which is its right;
+- the same task was sent another one, not chained to the first: the tool had caught the first and gone
+  on, and its next cancel point raised again. Cancellation is level-triggered: that is what gives a
+  swallowed one away;
+- the body returned a value or raised something else: the cancellation was lost.
+
+A `Cancelled` of a scope that the tool itself opened and cancelled is none of this. It is told apart
+by its reason: the one that is looked for carries `TOKEN`, or none where the way it came has no room.
+"""
+
+import signal
+import time
+from collections.abc import Callable, Coroutine, Generator
+from types import FrameType
+from typing import Any, Final, final
+
+import trio
+from attrs import define, frozen
+
+from ._census import Generators, generator_site
+from ._clock import VirtualClock
+from ._site import Site, site_of, site_of_frame
+
+__all__ = ["TOKEN", "Delivery", "Lane", "Probe", "Tick"]
+
+TOKEN: Final = "trio-tools conformance"
+"""The reason that a cancellation of the suite carries."""
+
+
+@final
+@define(eq=False)
+class Delivery:
+    """A cancellation on its way into a task of the body.
+
+    Attributes:
+        error: what was sent.
+        task: the number of the task; 0 is the body's own.
+        site: the line that waited.
+        step: how many steps the family had taken.
+        ours: whether it is the suite's cancellation rather than one of the tool's own scopes.
+        late: whether the suite's cancellation had been made; one of the tool's own scopes then travels on
+            in its stead, for a scope absorbs nothing while one around it is cancelled.
+    """
+
+    error: trio.Cancelled
+    task: int
+    site: Site | None
+    step: int
+    ours: bool
+    late: bool
+
+
+@final
+@frozen
+class Tick:
+    """One thing that happened in a lane of the picture: ``start``, ``step``, ``cancel``, ``sent``, ``end``."""
+
+    lane: int
+    step: int
+    time: float
+    what: str
+    site: str
+
+
+@final
+@define(eq=False)
+class Lane:
+    """A task of the family as the picture shows it.
+
+    Attributes:
+        number: 0 for the body's own task, then in order of spawning.
+        name: the task's name.
+        task: the task while it lives, None once it has ended.
+        coroutine: what it runs.
+    """
+
+    number: int
+    name: str
+    task: trio.lowlevel.Task | None
+    coroutine: Any
+
+
+@final
+class Probe(trio.abc.Instrument):
+    """Counts the steps of one body, and does what it is armed for at one of them.
+
+    Attributes:
+        steps: how many times a task of the family has parked.
+        resumes: how many times one was about to be resumed.
+        lanes: every task of the family, living or not.
+        deliveries: every `trio.Cancelled` sent into the family, in order.
+        body: how the body's function ended: ``""`` while it has not, ``returned``, ``raised`` or ``cancelled``.
+        error: what it raised.
+        fired: whether the armed action has been done.
+        fired_step: the number of steps then.
+        fired_resume: the number of resumptions then.
+        fired_at: the virtual time then.
+        fired_site: the line at which the tool was.
+        slowest: the real seconds of the slowest step, and where it began.
+        yields: generators seen to yield inside a scope: which kind, and where.
+        ticks: the picture, None unless it is being drawn.
+        step_limit: the number of steps after which the run is given up.
+        stranger_steps: steps of tasks outside the family since one inside it ran.
+        our_sources: what trio may name as the source of the suite's cancellation where it has no room
+            for a reason of its own.
+    """
+
+    def __init__(self, clock: VirtualClock, generators: Generators, on_stuck: Callable[[str], None]) -> None:
+        self.clock: Final = clock
+        self.generators: Final = generators
+        self.on_stuck: Final = on_stuck
+        self.progress: Callable[[int], None] = lambda _stage: None
+        self.on_fired: Callable[[], None] = lambda: None
+        self.slow_seconds = 0.0
+        self.on_enter: Callable[[Lane], None] | None = None
+        self.restart()
+
+    def restart(self, *, draw: bool = False) -> None:
+        """Forget everything, for a new case."""
+        self.steps = 0
+        self.resumes = 0
+        self.lanes: list[Lane] = []
+        self._family: dict[trio.lowlevel.Task, Lane] = {}
+        self.deliveries: list[Delivery] = []
+        self.body = ""
+        self.error: BaseException | None = None
+        self.entered = 0
+        self.fired = False
+        self.fired_step = 0
+        self.fired_resume = 0
+        self.fired_at = 0.0
+        self.fired_site: Site | None = None
+        self.slowest = 0.0
+        self.slowest_site: Site | None = None
+        self.ticks: list[Tick] | None = [] if draw else None
+        self.yields: list[tuple[str, Site | None]] = []
+        self.step_limit = 1_000_000
+        self.our_sources: frozenset[str] = frozenset()
+        self.stranger_steps = 0
+        self._alarmed: Site | None = None
+        self._block: dict[int, Callable[[], None]] = {}
+        self._resume: dict[int, Callable[[], None]] = {}
+        self._began = 0.0
+
+    def arm(self, step: int, *, resume: bool, action: Callable[[], None]) -> None:
+        """Do ``action`` at one step of the family, counted from 1.
+
+        Args:
+            step: the number of the parking, or of the resumption.
+            resume: as a task is about to be resumed, rather than as it parks.
+        """
+        (self._resume if resume else self._block)[step] = action
+
+    def note_fired(self, lane: Lane | None) -> None:
+        """Note that the cancellation is being made now, at the line where ``lane`` is."""
+        if self.fired:
+            return
+        self.fired = True
+        self.fired_step = self.steps
+        self.fired_resume = self.resumes
+        self.fired_at = self.clock.current_time()
+        self.fired_site = None if lane is None else site_of(lane.coroutine)
+        self.on_fired()
+        self.progress(2)
+        if self.ticks is not None:
+            number = 0 if lane is None else lane.number
+            self.ticks.append(Tick(number, self.steps, self.clock.now, "cancel", str(self.fired_site or "")))
+
+    @property
+    def alive(self) -> list[Lane]:
+        """The tasks of the family that have not ended."""
+        return list(self._family.values())
+
+    async def watch(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        """Run a body's coroutine in the current task, as the first of a family."""
+        task = trio.lowlevel.current_task()
+        lane = Lane(len(self.lanes), "body", task, coroutine)
+        self.lanes.append(lane)
+        self._family[task] = lane
+        self.entered += 1
+        self.body = ""
+        self.progress(1)
+        # The step that is running began before the family existed.
+        self._begin_step()
+        self._tick(lane, "start")
+        if self.on_enter is not None:
+            self.on_enter(lane)
+        try:
+            value = await _stepped(coroutine, lane, self)
+        except BaseException as error:
+            self.error = error
+            self.body = "cancelled" if _only_cancelled(error) else "raised"
+            raise
+        else:
+            self.body = "returned"
+            return value
+        finally:
+            self._measure(None)
+            self._family.pop(task, None)
+            lane.task = None
+            self._tick(lane, "end")
+
+    def watch_thread(self) -> Callable[[FrameType], None]:
+        """Begin to watch a ``def`` body, in its worker thread; returns what to call for each of its lines.
+
+        The lines are the steps: a `def` body has no others. What is armed is done in trio's thread while
+        the body waits.
+        """
+        lane = Lane(len(self.lanes), "thread", None, None)
+        self.lanes.append(lane)
+        self.entered += 1
+        self.body = ""
+        self.progress(1)
+
+        def line(frame: FrameType) -> None:
+            self.steps += 1
+            action = self._block.pop(self.steps, None)
+            if action is not None:
+                site = Site.of(frame.f_code, frame.f_lineno)
+                trio.from_thread.run_sync(self._fire_from_thread, lane, site, action)
+            if self.steps > self.step_limit:
+                self.on_stuck("steps")
+
+        return line
+
+    def _fire_from_thread(self, lane: Lane, site: Site, action: Callable[[], None]) -> None:
+        self.note_fired(lane)
+        self.fired_site = site
+        action()
+
+    def thread_ended(self, error: BaseException | None) -> None:
+        """Note how a ``def`` body ended."""
+        self.error = error
+        if error is None:
+            self.body = "returned"
+        else:
+            self.body = "cancelled" if _only_cancelled(error) else "raised"
+
+    def _tick(self, lane: Lane, what: str) -> None:
+        if self.ticks is not None and len(self.ticks) < 4_000:
+            site = site_of(lane.coroutine) if what in {"step", "sent"} else None
+            self.ticks.append(Tick(lane.number, self.steps, self.clock.now, what, str(site or "")))
+
+    def delivered(self, error: trio.Cancelled, lane: Lane) -> None:
+        """Record a cancellation that is about to be sent into ``lane``."""
+        ours = self.fired and (error.reason == TOKEN or error.source in self.our_sources)
+        self.deliveries.append(
+            Delivery(error, lane.number, site_of(lane.coroutine), self.steps, ours, self.fired)
+        )
+        if ours:
+            self.progress(3)
+        self._tick(lane, "sent")
+
+    def task_spawned(self, task: trio.lowlevel.Task) -> None:
+        """Adopt a task that one of the family spawned."""
+        try:
+            spawner = trio.lowlevel.current_task()
+        except RuntimeError:
+            return
+        if spawner not in self._family:
+            return
+        lane = Lane(len(self.lanes), task.name, task, task.coro)
+        self.lanes.append(lane)
+        self._family[task] = lane
+        task.coro = _stepped_task(task.coro, lane, self)
+        self._tick(lane, "start")
+
+    def task_exited(self, task: trio.lowlevel.Task) -> None:
+        """Let go of a task that has ended."""
+        lane = self._family.pop(task, None)
+        if lane is not None:
+            self._measure(None)
+            lane.task = None
+            self._tick(lane, "end")
+
+    def _look_at_generators(self) -> None:
+        for generator, kind in self.generators.yielding_in_scope():
+            found = kind, generator_site(generator)
+            if found not in self.yields:
+                self.yields.append(found)
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        """Fire what is armed for a resumption."""
+        self.clock.step()
+        if self.generators.begun:
+            self._look_at_generators()
+        lane = self._family.get(task)
+        if lane is None:
+            self.stranger_steps += 1
+            if self.stranger_steps > 200_000:
+                self.on_stuck("spin")
+            return
+        self.resumes += 1
+        if self._resume:
+            action = self._resume.pop(self.resumes, None)
+            if action is not None:
+                self.note_fired(lane)
+                action()
+        self._begin_step()
+
+    def _measure(self, lane: Lane | None) -> None:
+        took = time.perf_counter() - self._began
+        if self.ticks is not None:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        if took > self.slowest:
+            self.slowest = took
+            self.slowest_site = self._alarmed or (None if lane is None else site_of(lane.coroutine))
+        self._alarmed = None
+
+    def _begin_step(self) -> None:
+        self._began = time.perf_counter()
+        if self.ticks is not None:
+            # While the picture is drawn a step that takes long is looked at while it takes it.
+            signal.setitimer(signal.ITIMER_REAL, self.slow_seconds)
+
+    def look_at_slow_steps(self, seconds: float) -> None:
+        """Note the line that a drawn step is at when it has taken ``seconds``; main thread only."""
+        self.slow_seconds = seconds
+
+        def look(_number: int, frame: FrameType | None) -> None:
+            self._alarmed = site_of_frame(frame)
+
+        signal.signal(signal.SIGALRM, look)
+
+    def after_task_step(self, task: trio.lowlevel.Task) -> None:
+        """Count a step, and fire what is armed for a parking."""
+        lane = self._family.get(task)
+        if lane is None:
+            return
+        self._measure(lane)
+        self.steps += 1
+        self.stranger_steps = 0
+        self._tick(lane, "step")
+        if self._block:
+            action = self._block.pop(self.steps, None)
+            if action is not None:
+                self.note_fired(lane)
+                action()
+        if self.steps > self.step_limit:
+            self.on_stuck("steps")
+
+
+def _only_cancelled(error: BaseException) -> bool:
+    if isinstance(error, BaseExceptionGroup):
+        return all(_only_cancelled(leaf) for leaf in error.exceptions)
+    return isinstance(error, trio.Cancelled)
+
+
+class _stepped:
+    """The awaitable between trio and a coroutine: it passes everything on, and looks at it."""
+
+    __slots__ = ("_coroutine", "_lane", "_probe")
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Any], lane: Lane, probe: Probe) -> None:
+        self._coroutine = coroutine
+        self._lane = lane
+        self._probe = probe
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        coroutine = self._coroutine
+        sent: Any = None
+        while True:
+            try:
+                message = coroutine.send(sent)
+            except StopIteration as stop:
+                return stop.value
+            try:
+                sent = yield message
+            except GeneratorExit:
+                coroutine.close()
+                raise
+            except BaseException as thrown:  # trio throws where it did not understand a message
+                message = coroutine.throw(thrown)
+                sent = yield message
+            error = getattr(sent, "error", None)
+            if error is not None and isinstance(error, trio.Cancelled):
+                self._probe.delivered(error, self._lane)
+
+
+async def _stepped_task(coroutine: Coroutine[Any, Any, Any], lane: Lane, probe: Probe) -> Any:
+    return await _stepped(coroutine, lane, probe)

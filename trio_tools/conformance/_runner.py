@@ -1,0 +1,356 @@
+"""Running cases: many in one trio run where each is shown to leave the run as it found it.
+
+Starting trio costs more than a small tool does, so the cases of one worker share a run. They are kept
+apart by proof rather than by process: after each case the family of the body is empty, no descriptor,
+child, thread, file or asynchronous generator is left, and the loop is quiet; the clock and the
+schedule start again from zero. A case of which that is not true ends the run, and its worker process
+with it, so that nothing it left can be blamed on the next (`Runner.tainted`).
+"""
+
+import gc
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, Final, final
+
+import trio
+from attrs import frozen
+
+from trio_tools import Tool
+
+from ._case import Case, Kind, Mode, Way
+from ._census import Census, Generators, generator_site, leftovers_since, take_census
+from ._clock import VirtualClock
+from ._fixture import Setup, World, opened
+from ._observation import Ending, Observation
+from ._probe import Probe
+from ._profile import Profile
+from ._schedule import Schedule, ordered
+from ._site import site_of
+from ._stage import ROUTES, Call, Stage
+
+__all__ = ["Abandoned", "Runner", "Subject"]
+
+_HARD: Final = 20.0
+"""How many times its limit a run may take before it is given up rather than observed to its end."""
+
+_SOURCES: Final = {
+    Way.CALLER: frozenset({"explicit"}),
+    Way.DEADLINE: frozenset({"explicit"}),
+    Way.BOTH: frozenset({"explicit"}),
+    Way.SIBLING: frozenset({"explicit", "nursery"}),
+    Way.SHUTDOWN: frozenset({"explicit"}),
+}
+
+
+class Abandoned(BaseException):
+    """A run will not end; what was seen of it is in `observation`."""
+
+    def __init__(self, observation: Observation) -> None:
+        super().__init__(observation.stuck)
+        self.observation: Final = observation
+
+
+@final
+@frozen(kw_only=True)
+class Subject:
+    """What is checked.
+
+    Attributes:
+        tool: the tool.
+        setup: makes the fixture of each run, None for none.
+        profile: what it is measured against.
+    """
+
+    tool: Tool
+    setup: Setup | None
+    profile: Profile
+
+
+@final
+class Runner:
+    """Runs cases of one subject, one after another, in this process.
+
+    Args:
+        progress: told, as a number, how far a case is: 1 the body has begun, 2 the cancellation was made,
+            3 it was delivered. A process that has to be ended from outside can still say so.
+        abandon: called with what was seen of a run that will not end; it must not return.
+    """
+
+    def __init__(
+        self,
+        subject: Subject,
+        *,
+        progress: Callable[[int], None] = lambda _stage: None,
+        abandon: Callable[[Observation], None] | None = None,
+    ) -> None:
+        self.subject: Final = subject
+        self.tainted = False
+        self._abandon: Final = abandon
+        self._clock: Final = VirtualClock()
+        self._schedule: Final = Schedule()
+        self._generators: Final = Generators()
+        self._probe: Final = Probe(self._clock, self._generators, self._stuck)
+        self._probe.progress = progress
+        self._clock.stranded = self._stuck
+        self._stage: Final = Stage(subject.tool, self._probe)
+        self._seen = Observation(case=Case(kind=Kind.REFERENCE, arguments=None))
+        self._stop: Callable[[], None] | None = None
+        self._before = take_census()
+
+    def look_at_slow_steps(self) -> None:
+        """Let a drawn case name the line that holds the loop; for the main thread of a worker."""
+        self._probe.look_at_slow_steps(self.subject.profile.block_seconds * 0.75)
+
+    def run(self, cases: Iterable[Case], report: Callable[[Observation], None]) -> None:
+        """Run ``cases`` in order and report each; stops early when `tainted`.
+
+        Raises:
+            Abandoned: when a run will not end and nobody took it.
+        """
+        with ordered(self._schedule):
+            try:
+                trio.run(self._main, cases, report, clock=self._clock, instruments=[self._probe])
+            except trio.TrioInternalError as error:
+                cause = error.__cause__
+                if isinstance(cause, Abandoned):
+                    raise cause from None
+                raise
+
+    async def _main(self, cases: Iterable[Case], report: Callable[[Observation], None]) -> None:
+        await trio.lowlevel.checkpoint()
+        self._clock.watch_from_here()
+        gc.collect()
+        gc.disable()
+        since = 0
+        try:
+            with self._generators.hooked():
+                self._before = take_census()
+                for case in cases:
+                    report(await self._case(case))
+                    since += 1
+                    if since == 200:
+                        since = 0
+                        gc.collect()
+                    if self.tainted:
+                        return
+        finally:
+            gc.enable()
+
+    async def _case(self, case: Case) -> Observation:
+        if case.kind is Kind.REPEAT:
+            return await self._repeat(case)
+        if case.kind is Kind.PAIR:
+            return await self._pair(case)
+        if case.kind is Kind.ROUTES:
+            return await self._routes(case)
+        async with self._world(case) as world:
+            before = take_census() if self.subject.setup is not None else self._before
+            state = [world.snapshot()] if world.has_snapshot else []
+            await self._call(case, case.arguments)
+            if state:
+                self._seen.snapshots = [*state, world.snapshot()]
+            await self._look(world, before)
+        return self._seen
+
+    def _world(self, case: Case) -> Any:
+        self._restart(case)
+        return opened(self.subject.setup)
+
+    def _restart(self, case: Case) -> None:
+        self._clock.restart()
+        self._schedule.restart(case.deviations)
+        self._probe.restart(draw=case.draw)
+        self._seen = Observation(case=case)
+        self._stop = None
+
+    async def _call(self, case: Case, arguments: Any, *, route: str = "execute") -> None:
+        """Make one call, cancelled as the case says, and note how it ended."""
+        probe, clock, profile = self._probe, self._clock, self.subject.profile
+        call = Call(self._stage, arguments, case.way)
+        # Those of the fixture, if it is made of a generator, are not the tool's.
+        self._generators.clear()
+        self._stop = call.shut_down
+        clock.horizon = clock.now + profile.run_seconds
+        probe.step_limit = profile.run_steps
+        first: Callable[[], None] | None = None
+        if case.step >= 0:
+            fire = partial(self._fire, call, case)
+            probe.our_sources = _SOURCES[case.way]
+            probe.on_fired = self._fired
+            if case.step > 0:
+                probe.arm(case.step, resume=case.mode is Mode.RESUME, action=fire)
+            elif case.mode is Mode.BLOCK:
+
+                def first() -> None:
+                    probe.note_fired(None)
+                    fire()
+
+            else:
+                probe.on_enter = lambda lane: (probe.note_fired(lane), fire())[0]
+            if case.second is not None:
+                mode, step = case.second
+                probe.arm(step, resume=mode is Mode.RESUME, action=call.shut_down)
+        await call.run(route=route, first=first)
+        self._stop = None
+        probe.on_enter = None
+        if call.ending is not None:
+            self._seen.endings.append(call.ending)
+
+    def _fire(self, call: Call, case: Case) -> None:
+        if case.kind is Kind.TIMEOUT:
+            timeout = self.subject.tool.timeout
+            assert timeout is not None
+            self._clock.now = max(self._clock.now, timeout)
+            self._probe.fired_at = self._clock.now
+        else:
+            call.cancel()
+
+    def _fired(self) -> None:
+        profile = self.subject.profile
+        limit = max(profile.stop_seconds, profile.cleanup_seconds)
+        self._clock.horizon = self._clock.current_time() + _HARD * limit
+        self._probe.step_limit = self._probe.steps + profile.cleanup_steps * 2
+
+    def _note(self) -> None:
+        seen, probe = self._seen, self._probe
+        seen.fired = probe.fired
+        seen.fired_at = probe.fired_at
+        seen.fired_site = probe.fired_site
+        seen.ended_at = self._clock.current_time()
+        seen.steps = probe.steps
+        seen.resumes = probe.resumes
+        seen.fired_step = probe.fired_step
+        seen.fired_resume = probe.fired_resume
+        seen.after_steps = probe.steps - probe.fired_step
+        seen.entered = probe.entered
+        seen.body = probe.body
+        seen.error = probe.error
+        seen.deliveries = probe.deliveries
+        seen.slowest = probe.slowest
+        seen.slowest_site = probe.slowest_site
+        seen.yields = probe.yields
+        seen.real = seen.real or self._clock.moved
+        seen.choices = list(self._schedule.sizes)
+        if probe.ticks is not None:
+            seen.ticks = list(probe.ticks)
+            seen.lanes = [lane.name for lane in probe.lanes]
+
+    async def _look(self, world: World, before: Census | None = None) -> None:
+        """Note what was seen and what is left, after the last call of a case."""
+        self._note()
+        seen, probe = self._seen, self._probe
+        seen.tasks = [(lane, site_of(lane.coroutine)) for lane in probe.alive]
+        seen.generators = [
+            str(generator_site(generator) or generator.__qualname__)
+            for generator in self._generators.unfinished()
+        ]
+        seen.left = leftovers_since(before or self._before)
+        for _ in range(10):
+            if not seen.left.threads:
+                break
+            # A worker thread hands over its result a moment before it is idle again.
+            time.sleep(0.001)  # noqa: ASYNC251  (real time, and nothing else runs)
+            seen.left = leftovers_since(before or self._before)
+        seen.idle = await self._is_quiet()
+        if world.has_invariant:
+            seen.invariants += 1
+            seen.invariant = world.broken()
+        if seen.tasks or seen.left or seen.generators or not seen.idle:
+            self.tainted = True
+
+    async def _is_quiet(self) -> bool:
+        self._probe.stranger_steps = 0
+        for _ in range(3):
+            await trio.lowlevel.checkpoint()
+        # The three passes above are this task's own; anything beyond them is somebody else's.
+        return self._probe.stranger_steps <= 3
+
+    def _stuck(self, why: str) -> None:
+        seen = self._seen
+        if not self._probe.fired and seen.case.step < 0 and not seen.unended and self._stop is not None:
+            # A reference run that does not end by itself is stopped, and what it showed is kept.
+            seen.unended = why
+            self._clock.horizon = self._clock.now + 1_000.0
+            self._probe.step_limit = self._probe.steps + 10_000
+            self._stop()
+            return
+        self._note()
+        seen.stuck = why
+        seen.tasks = [(lane, site_of(lane.coroutine)) for lane in self._probe.alive]
+        if self._abandon is not None:
+            self._abandon(seen)
+        raise Abandoned(seen)
+
+    async def _repeat(self, case: Case) -> Observation:
+        """Call once; and in a fresh world, cancelled at the step or not, call, then call again."""
+        single: list[object] = []
+        if case.step >= 0:
+            async with self._world(case) as world:
+                await self._uncancelled(case.arguments)
+                single.append(world.snapshot())
+        async with self._world(case) as world:
+            self._seen.snapshots.append(world.snapshot())
+            await self._call(case, case.arguments)
+            self._note()
+            self._seen.snapshots.append(world.snapshot())
+            await self._uncancelled(case.arguments)
+            self._seen.snapshots.append(world.snapshot())
+            self._seen.snapshots.extend(single)
+            await self._look_only_for_taint()
+        return self._seen
+
+    async def _uncancelled(self, arguments: Any) -> None:
+        self._clock.restart()
+        await self._call(Case(kind=Kind.REFERENCE, arguments=arguments), arguments)
+
+    async def _look_only_for_taint(self) -> None:
+        quiet = await self._is_quiet()
+        if not quiet or self._probe.alive or leftovers_since(self._before) or self._generators.unfinished():
+            self.tainted = True
+
+    async def _pair(self, case: Case) -> Observation:
+        """Make two calls in both serial orders, then at once; what they gave stands in that order.
+
+        At once means: the second begins when the first has taken as many steps as the case says.
+        """
+        one, two = case.arguments
+        endings: list[Ending] = []
+        snapshots: list[object] = []
+        for first, second in ((one, two), (two, one)):
+            async with self._world(Case(kind=Kind.REFERENCE, arguments=None)) as world:
+                await self._uncancelled(first)
+                await self._uncancelled(second)
+                endings.extend(self._seen.endings)
+                snapshots.append(world.snapshot())
+        async with self._world(case) as world:
+            ahead, behind = Call(self._stage, one, case.way), Call(self._stage, two, case.way)
+            self._stop = ahead.shut_down
+            begun = trio.Event()
+            if case.step > 0:
+                self._probe.arm(case.step, resume=False, action=begun.set)
+            else:
+                begun.set()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(ahead.run)
+                await begun.wait()
+                await behind.run()
+            self._stop = None
+            self._seen.endings = endings + [
+                call.ending for call in (ahead, behind) if call.ending is not None
+            ]
+            self._seen.snapshots = [*snapshots, world.snapshot()]
+            await self._look(world)
+        return self._seen
+
+    async def _routes(self, case: Case) -> Observation:
+        """Make the same call by every route, each in a fresh world."""
+        endings: list[Ending] = []
+        for route in ROUTES:
+            async with self._world(case):
+                await self._call(case, case.arguments, route=route)
+                endings.extend(self._seen.endings or [Ending(outcome="nothing")])
+                self._note()
+                await self._look_only_for_taint()
+        self._seen.endings = endings
+        return self._seen

@@ -1,0 +1,312 @@
+"""Running cases in processes that may be taken down by what they run.
+
+A worker is a fork of the process that asks, so a tool and its fixture may be closures: nothing is
+pickled and nothing is imported again. It is given cases by number, in small portions, and answers each
+with one line. Its parent reads those lines and a page of shared memory where the worker says which
+case it is in and how far: that is all that is left of a worker that had to be killed, or that died.
+A case whose worker is gone is answered for by the parent, and the rest goes to a new worker.
+
+The parent runs no loop and no thread of its own, so there is nothing in it that a fork could break.
+"""
+
+import faulthandler
+import json
+import mmap
+import os
+import re
+import select
+import signal
+import struct
+import sys
+import tempfile
+import time
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, final
+
+from attrs import define, field
+
+from ._site import is_foreign
+
+__all__ = ["Answer", "Job", "WorkerError", "answers"]
+
+_PORTION: Final = 32
+_PAGE: Final = struct.Struct("<qq")
+
+Answer = dict[str, Any]
+"""What a worker says about one case: JSON, with the number of the case under ``i``."""
+
+Job = Callable[[Iterator[int], Callable[[Answer], None], Callable[[int, int], None]], None]
+"""What a worker does: given the numbers of its cases, how to answer, and how to say where it is."""
+
+
+class WorkerError(Exception):
+    """No worker could do anything: what the tool or its fixture is made of does not work."""
+
+
+@final
+@define(eq=False)
+class _Worker:
+    pid: int
+    to: int
+    back: int
+    page: mmap.mmap
+    stack: Path
+    where: list[Any] | None = None
+    mine: deque[int] = field(factory=deque)
+    buffer: bytes = b""
+    position: tuple[int, int] = (-1, 0)
+    moved_at: float = 0.0
+    killed: bool = False
+    finished: bool = False
+
+    def look(self) -> tuple[int, int]:
+        """Return the case that the worker is in, and how far it has come there."""
+        index, stage = _PAGE.unpack_from(self.page)
+        return index, stage
+
+
+def answers(
+    job: Job, numbers: Sequence[int], *, processes: int, wall_seconds: float, stop_at: float | None = None
+) -> Iterator[Answer]:
+    """Yield one answer for each of ``numbers``, in the order in which they come.
+
+    An answer that a worker could not give any more has ``stuck`` set to ``wall`` or ``died``, and
+    ``stage``. After ``stop_at``, a time of `time.monotonic`, nothing more is begun.
+
+    Raises:
+        WorkerError: with the worker's own words, when it could not begin.
+    """
+    todo = deque(numbers)
+    workers: dict[int, _Worker] = {}
+    with tempfile.TemporaryDirectory(prefix="trio-tools-") as scratch:
+        try:
+            while todo or workers:
+                if stop_at is not None and time.monotonic() > stop_at:
+                    todo.clear()
+                while todo and len(workers) < processes:
+                    worker = _fork(job, scratch)
+                    workers[worker.back] = worker
+                    _feed(worker, todo, processes)
+                ready, _, _ = select.select(list(workers), [], [], 0.05)
+                for descriptor in ready:
+                    yield from _read(workers[descriptor], workers, todo, processes)
+                now = time.monotonic()
+                for worker in list(workers.values()):
+                    _watch(worker, now, wall_seconds)
+        finally:
+            for worker in workers.values():
+                _end(worker)
+
+
+def _feed(worker: _Worker, todo: deque[int], processes: int) -> None:
+    size = max(1, min(_PORTION, len(todo) // (2 * processes) or 1))
+    portion = [todo.popleft() for _ in range(min(size, len(todo)))]
+    worker.mine.extend(portion)
+    line = json.dumps(portion).encode() + b"\n"
+    try:
+        os.write(worker.to, line)
+    except BrokenPipeError:
+        pass  # it has gone; its cases are taken back when its end is read
+
+
+def _read(worker: _Worker, workers: dict[int, _Worker], todo: deque[int], processes: int) -> Iterator[Answer]:
+    data = os.read(worker.back, 1 << 16)
+    worker.moved_at = time.monotonic()
+    *lines, worker.buffer = (worker.buffer + data).split(b"\n")
+    for line in lines:
+        answer: Answer = json.loads(line)
+        if "error" in answer:
+            raise WorkerError(answer["error"])
+        if "bye" in answer:
+            worker.finished = True
+            continue
+        if "more" in answer:
+            _feed(worker, todo, processes)
+            continue
+        worker.mine.remove(answer["i"])
+        yield answer
+    if not data:
+        del workers[worker.back]
+        index, stage = worker.look()
+        status = _end(worker)
+        if worker.mine and not worker.finished:
+            lost = index if index in worker.mine else worker.mine[0]
+            worker.mine.remove(lost)
+            yield {
+                "i": lost,
+                "stuck": "wall" if worker.killed else "died",
+                "stage": stage,
+                "detail": "" if worker.killed else _words(status),
+                "where": worker.where,
+            }
+        todo.extendleft(reversed(worker.mine))
+
+
+def _words(status: int) -> str:
+    if status < 0:
+        try:
+            return f"was ended by {signal.Signals(-status).name}"
+        except ValueError:
+            return f"was ended by signal {-status}"
+    return f"exited with status {status}"
+
+
+def _watch(worker: _Worker, now: float, wall_seconds: float) -> None:
+    position = worker.look()
+    if position[0] != worker.position[0] or not worker.mine:
+        worker.position = position
+        worker.moved_at = now
+    elif now - worker.moved_at > wall_seconds and not worker.killed:
+        worker.killed = True
+        worker.where = _where(worker)
+        os.kill(worker.pid, signal.SIGKILL)
+
+
+_FRAME: Final = re.compile(r'^  File "(.*)", line (\d+) in (.*)$', re.MULTILINE)
+
+
+def _where(worker: _Worker) -> list[Any] | None:
+    """Ask a worker that does not answer for the line of a tool that it is at."""
+    try:
+        os.kill(worker.pid, signal.SIGUSR1)
+        time.sleep(0.05)
+        text = worker.stack.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    for file, line, function in _FRAME.findall(text):
+        if file.endswith(("conformance/_runner.py", "conformance/_workers.py")):
+            break  # what follows is whoever asked for the check
+        if not is_foreign(file):
+            return [file, int(line), function]
+    return None
+
+
+def _end(worker: _Worker) -> int:
+    """End a worker and everything it started; return how it ended, as `subprocess` would."""
+    try:
+        # Its group is its own, and its number is not used again before it is waited for.
+        os.killpg(worker.pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        pass
+    _, status = os.waitpid(worker.pid, 0)
+    os.close(worker.to)
+    os.close(worker.back)
+    worker.page.close()
+    return os.waitstatus_to_exitcode(status)
+
+
+def _fork(job: Job, scratch: str) -> _Worker:
+    page = mmap.mmap(-1, mmap.PAGESIZE)
+    _PAGE.pack_into(page, 0, -1, 0)
+    cases_out, cases_in = os.pipe()
+    back_out, back_in = os.pipe()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    with warnings.catch_warnings():
+        # The warning is about threads that hold a lock; a worker uses nothing that its parent locks.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            os.close(cases_in)
+            os.close(back_out)
+            status = _child(job, scratch, cases_out, back_in, page)
+        finally:
+            os._exit(status)
+    os.close(cases_out)
+    os.close(back_in)
+    stack = Path(scratch) / f"worker-{pid}.stack"
+    return _Worker(pid, cases_in, back_out, page, stack, moved_at=time.monotonic())
+
+
+def _child(job: Job, scratch: str, cases: int, back: int, page: mmap.mmap) -> int:
+    os.setsid()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    me = os.getpid()
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1, 2):
+        os.dup2(nothing, standard)
+    os.close(nothing)
+    own = Path(scratch) / f"worker-{me}"
+    own.mkdir()
+    # Where a worker that hangs is, is written by a signal handler that needs no interpreter.
+    stack = own.with_suffix(".stack").open("w")
+    faulthandler.register(signal.SIGUSR1, file=stack, all_threads=False)
+    tempfile.tempdir = str(own)
+    os.environ["TMPDIR"] = str(own)
+    pending: list[bytes] = []
+    written = 0.0
+
+    def flush() -> None:
+        nonlocal written
+        data = b"".join(pending)
+        pending.clear()
+        written = time.monotonic()
+        while data:
+            data = data[os.write(back, data) :]
+
+    def say(answer: Answer) -> None:
+        nonlocal written
+        if os.getpid() != me:
+            os._exit(0)  # a tool forked, and its child came back here
+        pending.append(json.dumps(answer, separators=(",", ":")).encode() + b"\n")
+        if len(pending) >= 16 or time.monotonic() - written > 0.1 or "last" in answer:
+            if "last" in answer:
+                pending.append(b'{"bye":true}\n')
+            flush()
+
+    def at(index: int, stage: int) -> None:
+        _PAGE.pack_into(page, 0, index, stage)
+
+    def numbers() -> Iterator[int]:
+        buffer = b""
+        while True:
+            while b"\n" not in buffer:
+                data = os.read(cases, 1 << 16)
+                if not data:
+                    return
+                buffer += data
+            line, _, buffer = buffer.partition(b"\n")
+            portion: list[int] = json.loads(line)
+            if not portion:
+                return
+            yield from portion
+            pending.append(b'{"more":true}\n')
+            at(-1, 0)
+            flush()
+
+    try:
+        job(numbers(), say, at)
+    except WorkerError as error:
+        say({"error": str(error), "last": True})
+        return 0
+    except BaseException as error:
+        if os.getpid() != me:
+            return 0
+        index, stage = _PAGE.unpack_from(page)
+        if index < 0:
+            say({"error": f"{type(error).__name__}: {error}", "last": True})
+        else:
+            say(
+                {
+                    "i": index,
+                    "stuck": "died",
+                    "stage": stage,
+                    "detail": f"raised {_named(error)}",
+                    "last": True,
+                }
+            )
+        return 0
+    pending.append(b'{"bye":true}\n')
+    flush()
+    return 0
+
+
+def _named(error: BaseException) -> str:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
