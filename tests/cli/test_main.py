@@ -10,7 +10,7 @@ import pytest
 from trio_tools.cli import main
 
 
-@pytest.mark.parametrize("command", ["call", "serve"])
+@pytest.mark.parametrize("command", ["demo", "call", "serve"])
 def test_each_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([command, "--help"]) == 0
     said = capsys.readouterr().out
@@ -22,13 +22,13 @@ def test_the_help_lists_the_commands_and_the_exit_codes(capsys: pytest.CaptureFi
     assert main(["--help"]) == 0
     said = capsys.readouterr().out
 
-    for command in ("call", "serve"):
+    for command in ("demo", "call", "serve"):
         assert f"\n    {command} " in said
     for code in ("0", "1", "2", "3", "130"):
         assert f"\n  {code} " in said
 
 
-@pytest.mark.parametrize("arguments", [[], ["dance"], ["call"], ["call", "--dance"]])
+@pytest.mark.parametrize("arguments", [[], ["dance"], ["call"], ["demo", "--dance"]])
 def test_a_wrong_usage_is_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) == 2
     assert capsys.readouterr().err.startswith("usage: trio-tools")

@@ -3,6 +3,7 @@
 import argparse
 import importlib
 import importlib.util
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -86,6 +87,9 @@ def _run(arguments: Sequence[str]) -> int:
         epilog=_EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument(
+        "--verbose", "-v", action="store_true", help="print on standard error what the library logs"
+    )
     parser.add_argument("--version", action="version", version=f"{_PROGRAM} {_version()}")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     module: CommandModule | None = None
@@ -99,9 +103,17 @@ def _run(arguments: Sequence[str]) -> int:
             subparsers.add_parser(command.name, help=command.summary)
     args = parser.parse_args(arguments)
     assert module is not None
+    _set_up_logging(verbose=args.verbose)
     status = module.run(args)
     sys.stdout.flush()
     return status
+
+
+def _set_up_logging(*, verbose: bool) -> None:
+    # What a person must know is printed; what is logged besides, tracebacks among it, is for who asks.
+    logging.getLogger().addHandler(logging.NullHandler())
+    if verbose:
+        logging.basicConfig(level=logging.INFO, stream=sys.stderr, force=True)
 
 
 def _version() -> str:
