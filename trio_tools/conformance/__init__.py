@@ -1,4 +1,4 @@
-"""Conformance: does a tool stop when it is cancelled, wherever that happens, and leave nothing behind?
+"""Whether a tool stops when it is cancelled, wherever that happens, and leaves nothing behind.
 
 `check_tool` runs a tool many times, cancelled at every step that it takes, and reports on a manifest of
 requirements. See the page "Conformance" of the documentation.
@@ -7,9 +7,10 @@ requirements. See the page "Conformance" of the documentation.
 from ._case import Case, Kind, Mode, TokenError, Way
 from ._check import CheckError, check_tool, replay
 from ._fixture import Fixture, FixtureError
+from ._judges import Complaint
+from ._manifest import MANIFEST, Requirement, Verdict
 from ._profile import Profile
 from ._report import ConformanceError, Finding, Report
-from ._requirements import MANIFEST, Complaint, Requirement, Verdict
 from ._schedule import ScheduleError
 
 __all__ = [

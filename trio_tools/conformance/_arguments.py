@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from trio_tools import Tool
@@ -36,11 +36,12 @@ def draw_arguments(tool: Tool, source: object, *, count: int, seed: int) -> list
 
 
 def _takes_nothing(tool: Tool) -> bool:
-    parameters = tool.parameters
+    parameters: object = tool.parameters
     return (
-        isinstance(parameters, Mapping)
-        and not parameters.get("properties")
-        and not parameters.get("required")
+        # A schema may also be a plain boolean.
+        isinstance(parameters, dict)
+        and not cast("dict[str, object]", parameters).get("properties")
+        and not cast("dict[str, object]", parameters).get("required")
     )
 
 
@@ -62,7 +63,7 @@ def _strategy(tool: Tool, source: object) -> "SearchStrategy[Any]":
 
 def _derived(tool: Tool) -> "SearchStrategy[Any]":
     try:
-        from hypothesis_jsonschema import from_schema
+        from hypothesis_jsonschema import from_schema  # pyright: ignore[reportUnknownVariableType]
     except ModuleNotFoundError as error:
         raise ArgumentsError(
             "arguments are derived from the schema by hypothesis-jsonschema: install trio-tools[conformance]"
@@ -71,7 +72,7 @@ def _derived(tool: Tool) -> "SearchStrategy[Any]":
     if isinstance(schema.get("properties"), dict):
         # Unknown keys would be dropped before the body sees them.
         schema = {**schema, "additionalProperties": False}
-    return from_schema(schema)
+    return cast("SearchStrategy[Any]", from_schema(schema))
 
 
 def _thawed(value: object) -> Any:
@@ -80,6 +81,12 @@ def _thawed(value: object) -> Any:
 
 def _drawn(strategy: "SearchStrategy[Any]", count: int, seed: int) -> list[Any]:
     from hypothesis import HealthCheck, Phase, given, settings
+
+    unhealthy: list[HealthCheck] = [
+        HealthCheck.too_slow,
+        HealthCheck.filter_too_much,
+        HealthCheck.data_too_large,
+    ]
     from hypothesis import seed as with_seed
     from hypothesis.errors import HypothesisException
 
@@ -91,7 +98,7 @@ def _drawn(strategy: "SearchStrategy[Any]", count: int, seed: int) -> list[Any]:
         database=None,
         deadline=None,
         phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
+        suppress_health_check=unhealthy,
     )
     @given(strategy)
     def draw(value: Any) -> None:
@@ -133,6 +140,12 @@ def shrink_arguments(
         shorter = sorted(cast("Sequence[Any]", source), key=lambda value: (len(_key(value)), _key(value)))
         return next((value for value in shorter if fails(value)), worst)
     from hypothesis import HealthCheck, Phase, find, settings
+
+    unhealthy: list[HealthCheck] = [
+        HealthCheck.too_slow,
+        HealthCheck.filter_too_much,
+        HealthCheck.data_too_large,
+    ]
     from hypothesis.errors import HypothesisException
 
     asked: dict[str, bool] = {}
@@ -152,7 +165,7 @@ def shrink_arguments(
                 database=None,
                 deadline=None,
                 phases=[Phase.generate, Phase.shrink],
-                suppress_health_check=list(HealthCheck),
+                suppress_health_check=unhealthy,
             ),
             random=random.Random(seed),
         )

@@ -4,11 +4,11 @@ import gc
 import os
 import sys
 import tempfile
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
-from typing import Any, Final, final
+from types import AsyncGeneratorType, FrameType
+from typing import Any, Final, TypeAlias, cast, final
 
 import trio
 from attrs import define, field, frozen
@@ -19,6 +19,9 @@ from ._site import Site, is_foreign, site_of_frame
 __all__ = ["Census", "Generators", "Leftovers", "generator_site", "leftovers_since", "take_census"]
 
 _FDS: Final = "/proc/self/fd"
+
+
+AsyncGenerator: TypeAlias = AsyncGeneratorType[Any, Any]
 
 
 @final
@@ -137,34 +140,34 @@ def _describe_thread(frame: FrameType) -> str:
 class Generators:
     """The asynchronous generators that code has begun, seen through the interpreter's hooks."""
 
-    begun: list[AsyncGenerator[Any, Any]] = field(factory=list)
-    _managed: set[int] = field(factory=set)
+    begun: list[AsyncGenerator] = field(factory=list["AsyncGenerator"])
+    _managed: set[int] = field(factory=set[int])
 
     @contextmanager
-    def hooked(self) -> Iterator[None]:
+    def hooked(self) -> Generator[None]:
         """Watch inside the block; to be entered within a trio run, whose own hooks stay in effect."""
         before = sys.get_asyncgen_hooks()
 
-        def first(generator: AsyncGenerator[Any, Any]) -> None:
+        def first(generator: AsyncGenerator) -> None:
             if not is_foreign(generator.ag_code.co_filename):
                 self.begun.append(generator)
-            caller = sys._getframe(1)
+            caller = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
             if _drives_safely(caller):
                 self._managed.add(id(generator))
             if before.firstiter is not None:
                 before.firstiter(generator)
 
-        sys.set_asyncgen_hooks(firstiter=first, finalizer=before.finalizer)
+        sys.set_asyncgen_hooks(firstiter=cast("Any", first), finalizer=before.finalizer)
         try:
             yield
         finally:
             sys.set_asyncgen_hooks(*before)
 
-    def unfinished(self) -> list[AsyncGenerator[Any, Any]]:
+    def unfinished(self) -> list[AsyncGenerator]:
         """Return the generators that were begun and have neither ended nor been closed."""
         return [generator for generator in self.begun if generator.ag_frame is not None]
 
-    def yielding_in_scope(self) -> Iterator[tuple[AsyncGenerator[Any, Any], str]]:
+    def yielding_in_scope(self) -> Generator[tuple[AsyncGenerator, str]]:
         """Yield each generator that is suspended at a ``yield`` inside a cancel scope or nursery."""
         for generator in self.begun:
             frame = generator.ag_frame
@@ -208,7 +211,7 @@ def _open_scope(holder: object) -> str | None:
     return None
 
 
-def generator_site(generator: AsyncGenerator[Any, Any]) -> Site | None:
+def generator_site(generator: AsyncGenerator) -> Site | None:
     """Return the line at which a suspended generator stands."""
     frame = generator.ag_frame
     if frame is None or is_foreign(frame.f_code.co_filename):

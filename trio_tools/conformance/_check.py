@@ -15,11 +15,12 @@ from trio_tools import Tool
 from ._arguments import ArgumentsError, draw_arguments, shrink_arguments
 from ._case import Case, Kind, read_token, token_of
 from ._fixture import FixtureError, Setup
+from ._judges import Complaint
+from ._manifest import MANIFEST, Verdict, judge
 from ._observation import Observation
 from ._plan import Reference, first_wave, references, sampled, second_wave
 from ._profile import Profile
 from ._report import Finding, Report
-from ._requirements import MANIFEST, Complaint, Verdict, judge
 from ._runner import Runner, Subject
 from ._site import Site
 from ._workers import Answer, WorkerError, answers
@@ -204,7 +205,7 @@ def _answers(
     for answer in answers(
         job, range(len(cases)), processes=processes, wall_seconds=subject.profile.wall_seconds
     ):
-        index = answer["i"]
+        index: int = answer["i"]
         if answer.get("stuck") in {"wall", "died"} and "d" not in answer:
             answer = _posthumous(answer, cases[index], subject)
         found[index] = answer
@@ -248,8 +249,8 @@ class _Check:
     seed: int
     processes: int
     on_progress: Callable[[int, int], None] | None
-    cases: list[Case] = field(factory=list)
-    answers: list[Answer] = field(factory=list)
+    cases: list[Case] = field(factory=list[Case])
+    answers: list[Answer] = field(factory=list[Answer])
     complete: bool = True
     done: int = 0
 

@@ -1,4 +1,4 @@
-"""Telling from the source whether a line is part of a cleanup: code that runs while an error is on its way."""
+"""Whether a line is part of a cleanup: code that runs while an error is on its way out."""
 
 import ast
 import linecache

@@ -24,7 +24,7 @@ def busy_threads() -> list[tuple[threading.Thread, FrameType]]:
     """
     if threading.active_count() < 2:
         return []
-    frames = sys._current_frames()
+    frames = sys._current_frames()  # pyright: ignore[reportPrivateUsage]
     me = threading.get_ident()
     busy: list[tuple[threading.Thread, FrameType]] = []
     for thread in threading.enumerate():

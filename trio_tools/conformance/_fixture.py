@@ -1,6 +1,6 @@
 """Fresh state for each run, and what must be true of it afterwards."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Final, Protocol, final, runtime_checkable
 
@@ -74,7 +74,7 @@ def _method(name: str, holders: tuple[object, ...]) -> Callable[[], Any] | None:
 
 
 @asynccontextmanager
-async def opened(setup: Setup | None) -> AsyncIterator[World]:
+async def opened(setup: Setup | None) -> AsyncGenerator[World]:
     """Open the fixture of one run, and close it after the block.
 
     Raises:

@@ -91,7 +91,7 @@ class Observation:
     """
 
     case: Case
-    endings: list[Ending] = field(factory=list)
+    endings: list[Ending] = field(factory=list[Ending])
     stuck: str = ""
     unended: str = ""
     fired: bool = False
@@ -107,18 +107,18 @@ class Observation:
     entered: int = 0
     body: str = ""
     error: BaseException | None = None
-    deliveries: list[Delivery] = field(factory=list)
-    tasks: list[tuple[Lane, Site | None]] = field(factory=list)
+    deliveries: list[Delivery] = field(factory=list[Delivery])
+    tasks: list[tuple[Lane, Site | None]] = field(factory=list[tuple[Lane, Site | None]])
     left: Leftovers = field(factory=Leftovers)
-    generators: list[str] = field(factory=list)
-    yields: list[tuple[str, Site | None]] = field(factory=list)
+    generators: list[str] = field(factory=list[str])
+    yields: list[tuple[str, Site | None]] = field(factory=list[tuple[str, Site | None]])
     slowest: float = 0.0
     slowest_site: Site | None = None
     idle: bool = True
     real: bool = False
     invariant: str | None = None
     invariants: int = 0
-    snapshots: list[Any] = field(factory=list)
-    choices: list[int] = field(factory=list)
-    ticks: list[Tick] = field(factory=list)
-    lanes: list[str] = field(factory=list)
+    snapshots: list[Any] = field(factory=list[Any])
+    choices: list[int] = field(factory=list[int])
+    ticks: list[Tick] = field(factory=list[Tick])
+    lanes: list[str] = field(factory=list[str])

@@ -15,7 +15,7 @@ tool's hands). Every place where a cancellation can land is one of the two. k = 
 the first step: before the call is dispatched, or just before the body's first line runs.
 
 An instrument is called from trio's loop, outside every task's code, and may cancel scopes there. It
-cannot see what trio sends into a coroutine, so each task of the family is stepped by `_stepped`, an
+cannot see what trio sends into a coroutine, so each task of the family is stepped by `_Stepped`, an
 awaitable between trio and the coroutine. It records every `trio.Cancelled` on its way in. Afterwards
 the record tells what became of it:
 
@@ -42,6 +42,7 @@ from attrs import define, frozen
 
 from ._census import Generators, generator_site
 from ._clock import VirtualClock
+from ._errors import only_cancelled
 from ._site import Site, site_of, site_of_frame
 
 __all__ = ["TOKEN", "Delivery", "Lane", "Probe", "Tick"]
@@ -209,10 +210,10 @@ class Probe(trio.abc.Instrument):
         if self.on_enter is not None:
             self.on_enter(lane)
         try:
-            value = await _stepped(coroutine, lane, self)
+            value = await _Stepped(coroutine, lane, self)
         except BaseException as error:
             self.error = error
-            self.body = "cancelled" if _only_cancelled(error) else "raised"
+            self.body = "cancelled" if only_cancelled(error) else "raised"
             raise
         else:
             self.body = "returned"
@@ -257,7 +258,7 @@ class Probe(trio.abc.Instrument):
         if error is None:
             self.body = "returned"
         else:
-            self.body = "cancelled" if _only_cancelled(error) else "raised"
+            self.body = "cancelled" if only_cancelled(error) else "raised"
 
     def _tick(self, lane: Lane, what: str) -> None:
         if self.ticks is not None and len(self.ticks) < 4_000:
@@ -363,13 +364,7 @@ class Probe(trio.abc.Instrument):
             self.on_stuck("steps")
 
 
-def _only_cancelled(error: BaseException) -> bool:
-    if isinstance(error, BaseExceptionGroup):
-        return all(_only_cancelled(leaf) for leaf in error.exceptions)
-    return isinstance(error, trio.Cancelled)
-
-
-class _stepped:
+class _Stepped:
     """The awaitable between trio and a coroutine: it passes everything on, and looks at it."""
 
     __slots__ = ("_coroutine", "_lane", "_probe")
@@ -392,7 +387,7 @@ class _stepped:
             except GeneratorExit:
                 coroutine.close()
                 raise
-            except BaseException as thrown:  # trio throws where it did not understand a message
+            except BaseException as thrown:  # noqa: BLE001  # trio throws where it did not understand a message
                 message = coroutine.throw(thrown)
                 sent = yield message
             error = getattr(sent, "error", None)
@@ -401,4 +396,4 @@ class _stepped:
 
 
 async def _stepped_task(coroutine: Coroutine[Any, Any, Any], lane: Lane, probe: Probe) -> Any:
-    return await _stepped(coroutine, lane, probe)
+    return await _Stepped(coroutine, lane, probe)

@@ -5,7 +5,7 @@ from typing import Any, final
 
 from attrs import field, frozen
 
-from ._requirements import MANIFEST, Verdict
+from ._manifest import MANIFEST, Verdict
 
 __all__ = ["ConformanceError", "Finding", "Report"]
 

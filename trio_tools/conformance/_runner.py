@@ -23,7 +23,7 @@ from ._census import Census, Generators, generator_site, leftovers_since, take_c
 from ._clock import VirtualClock
 from ._fixture import Setup, World, opened
 from ._observation import Ending, Observation
-from ._probe import Probe
+from ._probe import Lane, Probe
 from ._profile import Profile
 from ._schedule import Schedule, ordered
 from ._site import site_of
@@ -173,7 +173,7 @@ class Runner:
         self._stop = call.shut_down
         clock.horizon = clock.now + profile.run_seconds
         probe.step_limit = profile.run_steps
-        first: Callable[[], None] | None = None
+        before: Callable[[], None] | None = None
         if case.step >= 0:
             fire = partial(self._fire, call, case)
             probe.our_sources = _SOURCES[case.way]
@@ -181,21 +181,21 @@ class Runner:
             if case.step > 0:
                 probe.arm(case.step, resume=case.mode is Mode.RESUME, action=fire)
             elif case.mode is Mode.BLOCK:
-
-                def first() -> None:
-                    probe.note_fired(None)
-                    fire()
-
+                before = partial(self._fire_first, None, fire)
             else:
-                probe.on_enter = lambda lane: (probe.note_fired(lane), fire())[0]
+                probe.on_enter = partial(self._fire_first, action=fire)
             if case.second is not None:
                 mode, step = case.second
                 probe.arm(step, resume=mode is Mode.RESUME, action=call.shut_down)
-        await call.run(route=route, first=first)
+        await call.run(route=route, first=before)
         self._stop = None
         probe.on_enter = None
         if call.ending is not None:
             self._seen.endings.append(call.ending)
+
+    def _fire_first(self, lane: Lane | None, action: Callable[[], None]) -> None:
+        self._probe.note_fired(lane)
+        action()
 
     def _fire(self, call: Call, case: Case) -> None:
         if case.kind is Kind.TIMEOUT:
@@ -242,7 +242,7 @@ class Runner:
         seen, probe = self._seen, self._probe
         seen.tasks = [(lane, site_of(lane.coroutine)) for lane in probe.alive]
         seen.generators = [
-            str(generator_site(generator) or generator.__qualname__)
+            str(generator_site(generator) or generator.ag_code.co_qualname)
             for generator in self._generators.unfinished()
         ]
         seen.left = leftovers_since(before or self._before)

@@ -7,11 +7,11 @@ otherwise, so that a run is a function of its schedule.
 """
 
 import random
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Final, final
 
-from trio._core import _run
+from trio._core import _run  # pyright: ignore[reportPrivateUsage]
 
 __all__ = ["Schedule", "ScheduleError", "check_schedule_names", "ordered"]
 
@@ -73,14 +73,14 @@ class Schedule(random.Random):
 
 
 @contextmanager
-def ordered(schedule: Schedule) -> Iterator[None]:
+def ordered(schedule: Schedule) -> Generator[None]:
     """Make every order of tasks inside the block follow from ``schedule``.
 
     Raises:
         ScheduleError: when trio has changed.
     """
     check_schedule_names()
-    names = vars(_run)
+    names = _run.__dict__
     before = names[_RANDOM], names[_SORTED]
     names[_RANDOM], names[_SORTED] = schedule, True
     try:

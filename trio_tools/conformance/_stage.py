@@ -3,10 +3,10 @@
 import math
 import re
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack
 from types import FrameType
-from typing import Any, Final, final
+from typing import Any, Final, cast, final
 
 import trio
 from attrs import evolve
@@ -216,7 +216,7 @@ def _watched(tool: Tool, probe: Probe) -> Callable[..., Any]:
     if tool.is_async:
 
         async def watched(*args: Any, **kwargs: Any) -> Any:
-            return await probe.watch(body(*args, **kwargs))
+            return await probe.watch(cast("Coroutine[Any, Any, Any]", body(*args, **kwargs)))
 
         return watched
 

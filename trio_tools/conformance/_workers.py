@@ -23,11 +23,13 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, final
 
 from attrs import define, field
 
+from ._errors import leaves_of
 from ._site import is_foreign
 
 __all__ = ["Answer", "Job", "WorkerError", "answers"]
@@ -55,7 +57,7 @@ class _Worker:
     page: mmap.mmap
     stack: Path
     where: list[Any] | None = None
-    mine: deque[int] = field(factory=deque)
+    mine: deque[int] = field(factory=deque[int])
     buffer: bytes = b""
     position: tuple[int, int] = (-1, 0)
     moved_at: float = 0.0
@@ -106,10 +108,9 @@ def _feed(worker: _Worker, todo: deque[int], processes: int) -> None:
     portion = [todo.popleft() for _ in range(min(size, len(todo)))]
     worker.mine.extend(portion)
     line = json.dumps(portion).encode() + b"\n"
-    try:
+    with suppress(BrokenPipeError):
+        # If it has gone, its cases are taken back when its end is read.
         os.write(worker.to, line)
-    except BrokenPipeError:
-        pass  # it has gone; its cases are taken back when its end is read
 
 
 def _read(worker: _Worker, workers: dict[int, _Worker], todo: deque[int], processes: int) -> Iterator[Answer]:
@@ -186,11 +187,9 @@ def _where(worker: _Worker) -> list[Any] | None:
 
 def _end(worker: _Worker) -> int:
     """End a worker and everything it started; return how it ended, as `subprocess` would."""
-    try:
+    with suppress(ProcessLookupError, PermissionError):
         # Its group is its own, and its number is not used again before it is waited for.
         os.killpg(worker.pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        pass
     _, status = os.waitpid(worker.pid, 0)
     os.close(worker.to)
     os.close(worker.back)
@@ -284,7 +283,7 @@ def _child(job: Job, scratch: str, cases: int, back: int, page: mmap.mmap) -> in
     except WorkerError as error:
         say({"error": str(error), "last": True})
         return 0
-    except BaseException as error:
+    except BaseException as error:  # noqa: BLE001  (whatever a tool ends a run with is told, not raised)
         if os.getpid() != me:
             return 0
         index, stage = _PAGE.unpack_from(page)
@@ -307,6 +306,5 @@ def _child(job: Job, scratch: str, cases: int, back: int, page: mmap.mmap) -> in
 
 
 def _named(error: BaseException) -> str:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
+    error = next(leaves_of(error), error)
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

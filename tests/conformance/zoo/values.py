@@ -31,7 +31,7 @@ async def returns_nothing_when_it_is_late() -> int:
 @tool
 async def returns_a_list() -> list[int]:
     await trio.lowlevel.checkpoint()
-    return list((1, 2))
+    return [1, 2]
 
 
 @keeps("TT-18")
