@@ -6,8 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from trio_tools._content import Artifact
-from trio_tools._result import Settlement, ToolOutcome
+from trio_tools import Artifact, Settlement, ToolOutcome
 from trio_tools.trace._step import EventKind, RunStep, StepKind
 
 text = st.text(max_size=30)

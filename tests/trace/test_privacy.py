@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.trace.strategies import steps
-from trio_tools._content import Artifact
-from trio_tools._result import ToolOutcome
+from trio_tools import Artifact, ToolOutcome
 from trio_tools.trace._privacy import PrivacyLevel, filter_step, mask_text
 from trio_tools.trace._step import RunStep
-from trio_tools.trace._wire import KEYS, KeyClass, payload_text, step_to_json, structure_step
+from trio_tools.trace._values import json_text
+from trio_tools.trace._wire import KEYS, KeyClass, step_to_json, structure_step
 
 MARKER = "tr0mb0ne"
 LOW = [PrivacyLevel.NONE, PrivacyLevel.METADATA]
@@ -44,7 +44,7 @@ def telling_step() -> RunStep:
 def test_no_content_survives_metadata_and_its_measure_does(level: PrivacyLevel) -> None:
     row = step_to_json(filter_step(telling_step(), level))
 
-    assert MARKER not in payload_text(row)
+    assert MARKER not in json_text(row)
     assert row == {
         "kind": "tool",
         "round": 2,
@@ -70,7 +70,7 @@ def test_each_content_key_is_gone_from_any_step(step: RunStep, level: PrivacyLev
     row = step_to_json(filter_step(step, level))
 
     assert not {key.name for key in KEYS if key.cls is KeyClass.CONTENT} & set(row)
-    assert '"reason"' not in payload_text({"toolCause": row.get("toolCause")})
+    assert '"reason"' not in json_text({"toolCause": row.get("toolCause")})
 
 
 @pytest.mark.rule("TR-12")

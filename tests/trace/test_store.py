@@ -29,7 +29,7 @@ def fence(tool: str = "pay", call_id: str = "c") -> FenceRow:
 
 
 def put(writer: RunWriter, *payloads: str, ends: int | None = None) -> None:
-    writer.put(Unit(writer, ends=ends, events=tuple(map(event, payloads))))
+    writer.put(Unit(writer, ends=() if ends is None else (ends,), events=tuple(map(event, payloads))))
 
 
 async def payloads_of(store: RunStore, run_id: str) -> list[tuple[int | None, object]]:
@@ -222,6 +222,8 @@ class Breaking:
         self.inner = inner
         self.blocks = inner.blocks
         self.fail_rows: set[str] = set()
+        self.fail_texts: set[str] = set()
+        self.written: list[str] = []
         self.fail_all = False
         self.fail_reads = False
         self.commit_then_raise = False
@@ -233,9 +235,12 @@ class Breaking:
     def write(self, claims: Iterable[Claim], statements: Iterable[Statement]) -> None:
         statements = list(statements)
         columns = [str(column) for _, rows in statements for row in rows for column in row]
-        if self.fail_all or self.fail_rows & set(columns):
+        texts = [*columns, *(sql for sql, _ in statements)]
+        hit = any(wanted in text for wanted in self.fail_texts for text in texts)
+        if self.fail_all or hit or self.fail_rows & set(columns):
             raise OSError("disk full")
         self.inner.write(claims, statements)
+        self.written += [sql for sql, _ in statements]
         if self.commit_then_raise:
             raise OSError("the wire broke")
 

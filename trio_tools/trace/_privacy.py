@@ -11,8 +11,7 @@ from typing import Any, Final, cast, final
 
 from attrs import evolve
 
-from trio_tools._content import Artifact
-from trio_tools._json import JsonValue
+from trio_tools import Artifact, JsonValue
 
 from ._step import RunStep
 from ._wire import KEYS, KeyClass

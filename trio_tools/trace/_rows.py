@@ -6,7 +6,7 @@ from typing import Final, final
 
 from attrs import field, frozen
 
-from trio_tools._json import repair_text
+from ._values import repair_text
 
 __all__ = ["EventRow", "FenceRow", "RunRow", "RunRows", "Span", "column_text", "span_of"]
 
@@ -29,8 +29,9 @@ class Span:
         parent_call_id: the id of the enclosing call, None for a root call.
         layer: the label of the layer it was executed through.
         effect: the declared effect of the tool.
-        began_ms: milliseconds from the start of the trace to the first invocation, else to publication.
-        ended_ms: milliseconds from the start of the trace to publication.
+        began_ms: milliseconds from the start of the trace to the first invocation; of a call that was never
+            invoked, to its publication; of a fence, to its commit.
+        ended_ms: milliseconds from the start of the trace to the last settlement, else to publication.
         deadline_ms: milliseconds from the start of the trace to the deadline of the call's scope.
     """
 

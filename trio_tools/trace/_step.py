@@ -11,10 +11,11 @@ from math import isfinite
 from typing import Final, Literal, TypeAlias, cast, final
 
 from attrs import field, frozen
+from attrs.converters import optional
 
-from trio_tools._content import Artifact
-from trio_tools._json import FrozenDict, JsonValue, NotLossless, freeze_value, repair_text
-from trio_tools._result import CancelCause, Settlement, ToolOutcome
+from trio_tools import Artifact, CancelCause, JsonValue, Settlement, ToolOutcome
+
+from ._values import freeze, repair_text
 
 __all__ = [
     "ContradictoryStepError",
@@ -25,9 +26,6 @@ __all__ = [
     "StepKind",
     "checks",
 ]
-
-# How deep the JSON of a step may nest; far above what bounded results hold, and no load on Python's stack.
-_DEPTH: Final = 100_000
 
 
 @final
@@ -126,15 +124,19 @@ def _name_or_number(value: object) -> int | str:
 
 def _json(value: object) -> JsonValue:
     try:
-        return freeze_value(value, depth=_DEPTH)
-    except NotLossless as error:
-        raise StepFormatError(f"expected JSON: {error}") from None
+        return freeze(value)
+    except ValueError:
+        raise _wrong("lossless JSON", value) from None
 
 
-def _object(value: object) -> FrozenDict:
+_Object: TypeAlias = Mapping[str, JsonValue]
+
+
+def _object(value: object) -> _Object:
     if not isinstance(value, Mapping):
         raise _wrong("an object", value)
-    return cast("FrozenDict", _json(dict(cast("Mapping[str, object]", value))))
+    row = cast("_Object", value)
+    return cast("_Object", _json(row if isinstance(row, dict) else dict(row)))
 
 
 def _items(value: object) -> Iterable[object]:
@@ -147,18 +149,18 @@ def _texts(value: object) -> tuple[str, ...]:
     return tuple(map(_text, _items(value)))
 
 
-def _objects(value: object) -> tuple[FrozenDict, ...]:
+def _objects(value: object) -> tuple[_Object, ...]:
     return tuple(map(_object, _items(value)))
 
 
-def _requested_call(value: object) -> FrozenDict:
+def _requested_call(value: object) -> _Object:
     row = _object(value)
-    return FrozenDict(
+    return _object(
         {"id": _text(row.get("id")), "name": _text(row.get("name")), "arguments": row.get("arguments")}
     )
 
 
-def _requested_calls(value: object) -> tuple[FrozenDict, ...]:
+def _requested_calls(value: object) -> tuple[_Object, ...]:
     return tuple(map(_requested_call, _items(value)))
 
 
@@ -174,7 +176,7 @@ def _artifacts(value: object) -> tuple[Artifact, ...] | None:
     return tuple(map(_artifact, _items(value))) or None
 
 
-def _cause(value: object) -> FrozenDict:
+def _cause(value: object) -> _Object:
     if isinstance(value, CancelCause):
         row: Mapping[str, object] = {"kind": str(value.kind), "name": value.name, "reason": value.reason}
     else:
@@ -182,7 +184,7 @@ def _cause(value: object) -> FrozenDict:
     cause = {"kind": _text(row.get("kind")), "name": _text(row.get("name"))}
     if (reason := row.get("reason")) is not None:
         cause["reason"] = _text(reason)
-    return FrozenDict(cause)
+    return _object(cause)
 
 
 def _outcome(value: object) -> ToolOutcome:
@@ -308,7 +310,7 @@ class RunStep:
     tool_settlement: str | None = None
     tool_dispatched: bool | None = None
     tool_code: str | None = None
-    tool_cause: Mapping[str, JsonValue] | None = None
+    tool_cause: Mapping[str, JsonValue] | None = field(default=None, converter=optional(_cause))
     write_target_table: str | None = None
     write_target_uid: int | None = None
     approved: bool | None = None
@@ -363,5 +365,5 @@ class RunStep:
 
 
 _optional_checks: Final = tuple(
-    (name, check) for name, check in checks.items() if name not in {"kind", "duration_ms"}
+    (name, check) for name, check in checks.items() if name not in {"kind", "duration_ms", "tool_cause"}
 )

@@ -193,7 +193,7 @@ def _fence_row(row: Sequence[object]) -> FenceRow:
 
 
 def _seconds(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) else None
+    return float(value) if isinstance(value, int | float) and isfinite(value) else None
 
 
 def _whole(value: object) -> int:

@@ -15,9 +15,7 @@ from attrs import frozen
 from cattrs import ClassValidationError, Converter, transform_error
 from cattrs.gen import make_dict_structure_fn, override
 
-from trio_tools._content import Artifact
-from trio_tools._json import FrozenDict, JsonValue, to_json_text
-from trio_tools._result import ToolOutcome
+from trio_tools import Artifact, JsonValue, ToolOutcome
 
 from ._step import Check, ContradictoryStepError, OutcomeOnNonToolStepError, RunStep, StepFormatError, checks
 
@@ -26,7 +24,6 @@ __all__ = [
     "Key",
     "KeyClass",
     "parse_payload",
-    "payload_text",
     "read_outcome",
     "step_to_json",
     "structure_step",
@@ -109,19 +106,6 @@ def step_to_json(step: RunStep) -> dict[str, JsonValue]:
 
 def _artifact_to_json(artifact: Artifact) -> dict[str, JsonValue]:
     return {"type": str(artifact.type), "label": artifact.label, "data": cast("JsonValue", artifact.data)}
-
-
-_encode: Final = json.JSONEncoder(
-    ensure_ascii=False, check_circular=False, allow_nan=False, separators=(",", ":")
-).encode
-
-
-def payload_text(row: Mapping[str, JsonValue]) -> str:
-    """Returns the JSON text of a step, one line of valid Unicode, whatever its depth and integers."""
-    try:
-        return _encode(row)
-    except (ValueError, RecursionError):
-        return to_json_text(FrozenDict(row))
 
 
 def _integer(digits: str) -> int:

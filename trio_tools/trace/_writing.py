@@ -73,7 +73,7 @@ class Unit:
     Attributes:
         writer: whose run it belongs to; None for a mark that only waits for what was queued before it.
         fence: the number of a fence to set up, and its row.
-        ends: the number of a fence to end.
+        ends: the numbers of fences to end.
         events: rows to which the writer task gives their sequence.
         settled: set once the unit was written or has failed.
         error: why it could not be written.
@@ -81,7 +81,7 @@ class Unit:
 
     writer: "RunWriter | None"
     fence: tuple[int, FenceRow] | None = None
-    ends: int | None = None
+    ends: Sequence[int] = ()
     events: Sequence[EventRow] = ()
     settled: trio.Event | None = None
     error: BaseException | None = None
@@ -323,8 +323,7 @@ class _Transaction:
                 (run_id, sequence, event.second, event.kind, event.payload, *_columns(event.span))
             )
             sequence += 1
-        if unit.ends is not None:
-            self.ends.append((run_id, unit.ends))
+        self.ends.extend((run_id, number) for number in unit.ends)
         self.writers[id(writer)] = writer, sequence
 
     def statements(self) -> list[Statement]:

@@ -1,0 +1,281 @@
+"""The trace of a run: a fence before what may write, a step for every result, and the store behind both."""
+
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from inspect import iscoroutine
+from math import inf
+from typing import Final, TypeAlias, final
+
+import trio
+from attrs import define, field
+
+from trio_tools import (
+    CallScope,
+    DispatchExecution,
+    Effect,
+    ExecutionToken,
+    Layer,
+    Registration,
+    Tool,
+    ToolExecution,
+    ToolResult,
+)
+
+from ._privacy import PrivacyLevel, filter_step
+from ._rows import EventRow, FenceRow, Span, column_text
+from ._sql import RunStoreError
+from ._step import RunStep, StepKind
+from ._store import RunStore
+from ._values import json_text
+from ._wire import step_to_json
+from ._writing import RunWriter, Unit
+
+__all__ = ["FenceError", "LiveListener", "RunTrace"]
+
+_logger: Final = logging.getLogger("trio_tools")
+
+LiveListener: TypeAlias = Callable[[RunStep], object]
+"""What is told of each step as it is recorded."""
+
+
+class FenceError(Exception):
+    """A call that may write was not started, because the store could not record it first (`TR-5`).
+
+    It reaches the caller as a failure with code ``POLICY_ERROR`` and this class's name.
+    """
+
+
+@final
+@define(eq=False)
+class _OpenCall:
+    """What the trace knows of a call between its wrappers and its publication."""
+
+    call_id: str
+    deadline: float = inf
+    fenced: bool = False
+    fences: list[int] = field(factory=list[int])
+
+
+@final
+class RunTrace:
+    """Records one run: what was called, how each call ended, and what may have happened otherwise.
+
+    Args:
+        run_id: the run's id; in a store it has one writer, and another one fails (`TR-10`).
+        store: where rows go; without one there are no fences, and the steps live in memory alone.
+        privacy: how much content the stored copies keep (`TR-12`).
+        live: told of each step at once, in the task that recorded it: the same object, unfiltered. What it
+            raises is logged and contained (`TR-2`).
+
+    Raises:
+        RunStoreError: the store is closed.
+
+    Attributes:
+        round: the round of the program's loop that the next tool steps belong to; assign it.
+
+    Recording never changes a result and never blocks, but for the fence: before a tool that is not declared
+    ``READ_ONLY`` is dispatched, a row that says so is committed (`TR-4`).
+    """
+
+    def __init__(
+        self,
+        run_id: str,
+        *,
+        store: RunStore | None = None,
+        privacy: PrivacyLevel = PrivacyLevel.METADATA,
+        live: LiveListener | None = None,
+    ) -> None:
+        self.run_id: Final = run_id
+        self.round: int = 0
+        self._store: Final = store
+        self._writer: Final[RunWriter | None] = None if store is None else store.writer(run_id)
+        self._privacy: Final = PrivacyLevel(privacy)
+        self._live: Final = live
+        self._steps: Final[list[RunStep]] = []
+        self._open: Final[dict[ExecutionToken, _OpenCall]] = {}
+        self._origin: float | None = None
+        self._last_published: ExecutionToken | None = None
+
+    @property
+    def steps(self) -> tuple[RunStep, ...]:
+        """The steps so far, unfiltered, in order of recording (`TR-2`)."""
+        return tuple(self._steps)
+
+    def attach(self, layer: Layer) -> Registration:
+        """Record every call that is executed through a layer or one below it, from now on (`TR-1`).
+
+        Returns:
+            A registration that detaches; calls under way are still recorded if they were fenced.
+        """
+        wrapper = layer.wrap(self._fence)
+        observer = layer.observe(self._observe)
+
+        def detach() -> None:
+            wrapper.close()
+            observer.close()
+
+        return Registration(detach)
+
+    def record(self, step: RunStep) -> None:
+        """Add a step of the program's own: a request, an answer of a model, dropped context. Does not block.
+
+        It is listed, told to the listener and stored like a tool step, and keeps the round that it has.
+        """
+        self._tell(step)
+        if self._writer is not None:
+            self._writer.put(Unit(self._writer, events=(self._row(step, Span(ended_ms=self._now_ms())),)))
+
+    def cancel_on_request(self, scope: CallScope) -> Registration:
+        """Cancel a call scope once somebody asks for this run to be cancelled, from whatever process.
+
+        The store is asked at once, and then at most once a second; a store that cannot be read is no cancel.
+        An ask that was seen stays: a scope that is added later is cancelled at once.
+
+        Returns:
+            A registration that stops watching for this scope.
+
+        Raises:
+            ValueError: the trace has no store, so nobody could ask.
+        """
+        if self._store is None:
+            raise ValueError("a run is asked to cancel through its store, and this trace has none")
+        watch = self._store.watch(self.run_id, lambda: scope.cancel("requested through the store"))
+        return Registration(watch.close)
+
+    async def _fence(
+        self,
+        execution: DispatchExecution,
+        proceed: Callable[[DispatchExecution], Awaitable[ToolResult]],
+    ) -> ToolResult:
+        call = self._open.get(execution.token)
+        if call is None:
+            call = self._open[execution.token] = _OpenCall(execution.call_id)
+        call.deadline = execution.scope.deadline
+        if self._writer is not None and not call.fenced and _may_write(execution):
+            await self._commit_fence(self._writer, execution, call)
+        return await proceed(execution)
+
+    async def _commit_fence(self, writer: RunWriter, execution: DispatchExecution, call: _OpenCall) -> None:
+        number = writer.new_fence()
+        # Noted before it is committed: a call that is cancelled while it waits takes its fence with it.
+        call.fences.append(number)
+        span = self._span(execution, call, began=trio.current_time(), ended=None)
+        row = FenceRow(second=int(time.time()), tool=column_text(execution.name), round=self.round, span=span)
+        try:
+            await writer.commit(Unit(writer, fence=(number, row)))
+        except RunStoreError as error:
+            raise FenceError(f"tool {execution.name!r} may write and was not started: {error}") from error
+        call.fenced = True
+
+    def _observe(self, execution: ToolExecution, result: ToolResult) -> None:
+        if execution.token is self._last_published:
+            # Attached to two layers of one line; observers of one result run one right after the other.
+            return
+        self._last_published = execution.token
+        call = self._open.pop(execution.token, None) or _OpenCall(execution.call_id)
+        now = trio.current_time()
+        started, settled = execution.started_at, execution.settled_at
+        ended = now if settled is None else settled
+        steps = [
+            self._tool_step(execution, result, 0 if started is None else max(0.0, ended - started) * 1000)
+        ]
+        if result.write is not None:
+            steps.append(
+                RunStep(
+                    kind=StepKind.TOOL_WRITE,
+                    round=self.round,
+                    tool_name=execution.name,
+                    write_target_table=result.write.table,
+                    write_target_uid=result.write.uid,
+                )
+            )
+        for step in steps:
+            self._tell(step)
+        if self._writer is not None:
+            span = self._span(execution, call, began=now if started is None else started, ended=ended)
+            rows = tuple(self._row(step, span) for step in steps)
+            self._writer.put(Unit(self._writer, events=rows, ends=tuple(call.fences)))
+
+    def _tool_step(self, execution: ToolExecution, result: ToolResult, milliseconds: float) -> RunStep:
+        return RunStep(
+            kind=StepKind.TOOL,
+            round=self.round,
+            duration_ms=milliseconds,
+            tool_name=execution.name,
+            tool_arguments=execution.arguments,
+            tool_result=result.text,
+            tool_artifacts=result.artifacts or None,
+            tool_is_error=result.is_error,
+            tool_outcome=result.outcome,
+            tool_settlement=result.settlement,
+            tool_dispatched=result.dispatched,
+            tool_code=result.code,
+            tool_cause=result.cause,
+        )
+
+    def _tell(self, step: RunStep) -> None:
+        self._steps.append(step)
+        if self._live is None:
+            return
+        try:
+            answer = self._live(step)
+            if iscoroutine(answer):
+                answer.close()
+                raise TypeError("a live listener is a plain function, and this one is async")
+        except Exception as error:
+            _logger.log(logging.ERROR, "run %s: the live listener failed", self.run_id, exc_info=error)
+
+    def _row(self, step: RunStep, span: Span) -> EventRow:
+        payload = json_text(step_to_json(filter_step(step, self._privacy)))
+        return EventRow(
+            sequence=None, second=int(time.time()), kind=str(step.kind), payload=payload, span=span
+        )
+
+    def _span(
+        self,
+        execution: ToolExecution | DispatchExecution,
+        call: _OpenCall,
+        *,
+        began: float,
+        ended: float | None,
+    ) -> Span:
+        parent = None if execution.parent is None else self._open.get(execution.parent)
+        tool = execution.tool
+        return Span(
+            call_id=column_text(call.call_id),
+            parent_call_id=None if parent is None else column_text(parent.call_id),
+            layer=column_text(execution.layer.name),
+            effect=None if tool is None else str(tool.effect),
+            began_ms=self._ms(began),
+            ended_ms=None if ended is None else self._ms(ended),
+            deadline_ms=None if call.deadline == inf else self._ms(call.deadline),
+        )
+
+    def _now_ms(self) -> float | None:
+        try:
+            return self._ms(trio.current_time())
+        except RuntimeError:
+            # Recorded before or after the run of the event loop: a step without a place in the picture.
+            return None
+
+    def _ms(self, at: float) -> float:
+        if self._origin is None:
+            self._origin = at
+        return round((at - self._origin) * 1000, 3)
+
+
+def _may_write(execution: DispatchExecution) -> bool:
+    """Tell whether this dispatch will invoke a body that may write (`TR-4`, `TR-6`)."""
+    tool = execution.tool
+    return tool is not None and tool.effect is not Effect.READ_ONLY and _binds(tool, execution)
+
+
+def _binds(tool: Tool, execution: DispatchExecution) -> bool:
+    if execution.scope.cancel_called:
+        return False
+    try:
+        tool.arguments_plan.bind(execution.arguments)
+    except ValueError:
+        return False
+    return True
