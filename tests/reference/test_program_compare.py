@@ -9,13 +9,17 @@ import pytest
 from trio_tools.reference import (
     PROPERTIES,
     Cancel,
+    Cancelled,
     Catch,
     Checkpoint,
     Emit,
+    Failed,
     Finally,
+    Group,
     MoveDeadline,
     Nursery,
     Op,
+    Outcome,
     Program,
     Raise,
     Scope,
@@ -58,21 +62,25 @@ def test_where_asyncio_and_anyio_over_it_diverge_is_known() -> None:
         for backend in table.backends
     }
 
-    assert verdicts == {
-        "anyio-asyncio": {"SCP-13": "diverges", "SCP-24": "diverges"},
-        "asyncio": {
-            "SCP-2": "diverges",
-            "SCP-3": "diverges",
-            "SCP-4": "not expressible",
-            "SCP-7": "diverges",
-            "SCP-8": "not expressible",
-            "SCP-13": "diverges",
-            "SCP-15": "not expressible",
-            "SCP-16": "not expressible",
-            "SCP-17": "not expressible",
-            "SCP-18": "diverges",
-            "SCP-24": "not expressible",
-        },
+    # Older versions of anyio diverge in more than this.
+    assert verdicts[Backend.ANYIO_ASYNCIO].items() >= {
+        ("SCP-13", "diverges"),
+        ("SCP-22", "diverges"),
+        ("SCP-24", "diverges"),
+    }
+    assert verdicts[Backend.ASYNCIO] == {
+        "SCP-2": "diverges",
+        "SCP-3": "diverges",
+        "SCP-4": "not expressible",
+        "SCP-7": "diverges",
+        "SCP-8": "not expressible",
+        "SCP-13": "diverges",
+        "SCP-15": "not expressible",
+        "SCP-16": "not expressible",
+        "SCP-17": "not expressible",
+        "SCP-18": "diverges",
+        "SCP-24": "not expressible",
+        "SCP-25": "diverges",
     }
 
 
@@ -90,6 +98,37 @@ def test_the_table_reads_as_text() -> None:
     )
     assert "    observed:  returned; at 0; task 0 no@0; s cancelled" in lines
     assert "    permitted: returned; at 0; s cancelled; s absorbed" in lines
+
+
+def test_what_random_programs_find_is_shrunk_to_the_smallest() -> None:
+    (whole,) = (prop for prop in PROPERTIES if prop.id == "SCP")
+    table = compare_backends(["asyncio"], properties=[whole], examples=60, seed=1)
+    ((prop, backend, found),) = table.divergences
+
+    assert (prop, backend) == (whole, "asyncio")
+    assert found.program.size <= 3
+    assert found.observed not in found.permitted
+
+
+def test_the_table_counts_the_outcomes_that_it_does_not_list() -> None:
+    race = Program(
+        Nursery("n", StartSoon("n", Cancel("s")), StartSoon("n", Cancel("t")), StartSoon("n", Cancel("u"))),
+        *(Scope(name, Checkpoint(), Emit(name)) for name in "stu"),
+        Scope("z", deadline=0),
+    )
+    one = Program(
+        Nursery(
+            "n",
+            StartSoon("n", Scope("s", Checkpoint(), Emit("s"))),
+            StartSoon("n", Checkpoint(), Cancel("s")),
+            StartSoon("n", Scope("t", Checkpoint(), Emit("t"))),
+            StartSoon("n", Checkpoint(), Cancel("t")),
+        ),
+        Scope("z", deadline=0),
+    )
+
+    assert "more" not in compare([race], ["asyncio"]).to_text()
+    assert "        and 2 more" in compare([one], ["asyncio"]).to_text().splitlines()
 
 
 def test_the_table_says_why_something_cannot_be_expressed_and_what_else_was_permitted() -> None:
@@ -178,3 +217,4 @@ def test_a_description_names_what_was_seen() -> None:
     (outcome,) = allowed(Program(Scope("s", Cancel("s"), Emit("e"), Catch("error", (Checkpoint(),)))))
 
     assert describe(outcome) == "returned; at 0; task 0 e@0; s cancelled; s absorbed"
+    assert describe(Outcome((), Group((Cancelled(), Failed("x"))), (), 3)) == "[Cancelled, x]; at 3"

@@ -40,8 +40,8 @@ EXPECTED = {
     ],
     "SCP-11": ["[x]; at 1; n cancelled", "[[x]]; at 1; out cancelled; in cancelled"],
     "SCP-12": [
-        "[x]; at 0; s cancelled; s absorbed; n cancelled",
-        "returned; at 0; s cancelled; s absorbed; n cancelled",
+        "[x]; at 1; s cancelled; s absorbed; n cancelled",
+        "returned; at 1; s cancelled; s absorbed; n cancelled",
     ],
     "SCP-13": ["returned; at 0; task 0 yes@0; s cancelled", "returned; at 0; task 0 yes@0; s cancelled"],
     "SCP-14": ["x; at 0; s cancelled", "[x]; at 0; s cancelled; s absorbed; n cancelled"],
@@ -53,6 +53,7 @@ EXPECTED = {
     "SCP-17": ["[RuntimeError]; at 0; n cancelled", "[RuntimeError]; at 0; n cancelled"],
     "SCP-18": [
         "returned; at 1; task 2 yes@1",
+        "[RuntimeError]; at 1; out cancelled",
         "[RuntimeError]; at 1; out cancelled",
         "returned; at 0; task 1 yes@0; n cancelled",
         "[x]; at 1; task 2 yes@1; n cancelled",
@@ -68,6 +69,7 @@ EXPECTED = {
     "SCP-22": [
         "returned; at 0",
         "[x]; at 0; n cancelled",
+        "[x]; at 1; n cancelled; n absorbed",
         "returned; at 0; s cancelled; s absorbed; n cancelled",
     ],
     "SCP-23": [
@@ -75,6 +77,7 @@ EXPECTED = {
         "returned; at 0; task 0 yes@0; s cancelled; s absorbed; n cancelled",
     ],
     "SCP-24": ["returned; at 0; task 0 yes@0; s cancelled"],
+    "SCP-25": ["returned; at 0; s cancelled; s absorbed; n cancelled", "[x]; at 0; n cancelled; n absorbed"],
 }
 
 CASES = [
@@ -89,7 +92,7 @@ CASES = [
 def test_every_property_is_numbered_in_order_and_shown() -> None:
     numbered = [prop.id for prop in PROPERTIES]
 
-    assert numbered == [*(f"SCP-{number}" for number in range(1, 25)), "SCP"]
+    assert numbered == [*(f"SCP-{number}" for number in range(1, 26)), "SCP"]
     assert list(EXPECTED) == numbered[:-1]
 
 

@@ -12,11 +12,13 @@ from trio._core import _run
 from trio_tools.reference import (
     Backend,
     Cancel,
+    Cancelled,
     CancelPoint,
     Catch,
     Emit,
     Event,
     Failed,
+    Group,
     MoveDeadline,
     NotExpressible,
     Nursery,
@@ -35,6 +37,7 @@ from trio_tools.reference import (
     allowed,
     run,
 )
+from trio_tools.reference._plain_asyncio import AsyncioExecution
 from trio_tools.reference._schedule import check_schedule_hooks, seeded_schedule
 from trio_tools.reference._virtual_loop import StuckError, VirtualLoop
 
@@ -177,6 +180,45 @@ def test_the_virtual_loop_forgets_timers_that_were_called_off() -> None:
 
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         assert runner.run(main()) == 7
+
+
+def test_the_virtual_loop_waits_a_while_for_what_repeats_itself() -> None:
+    async def main() -> int:
+        turns = 0
+        while turns < 300:
+            await asyncio.sleep(0)
+            turns += 1
+        return turns
+
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        assert runner.run(main()) == 300
+
+
+def test_an_asyncio_scope_that_an_error_leaves_keeps_its_flags() -> None:
+    outcome = run(Program(Scope("s", Raise("x"), deadline=3)), "asyncio")
+
+    assert outcome.ending == Failed("x")
+    assert outcome.scopes == (ScopeFlags("s", False, False),)
+
+
+def test_cancellation_has_a_normal_form_though_no_program_ends_with_it() -> None:
+    loop = VirtualLoop()
+    group = BaseExceptionGroup("", [asyncio.CancelledError(), ValueError()])
+
+    assert AsyncioExecution(Program(), loop)._normal_form(group) == Group((Cancelled(), Failed("ValueError")))
+    loop.close()
+
+
+async def test_the_primitives_that_asyncio_lacks_refuse() -> None:
+    execution = AsyncioExecution(Program(), VirtualLoop())
+
+    async def child() -> None:
+        raise AssertionError
+
+    for primitive in (execution.cancel_point(), execution.schedule_point(), execution.start("n", child)):
+        with pytest.raises(NotExpressible):
+            await primitive
+    execution.loop.close()
 
 
 def test_the_virtual_loop_says_that_nothing_can_wake_it() -> None:

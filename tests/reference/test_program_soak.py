@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import runpy
+import sys
+
 import pytest
 
 from trio_tools.reference import Program, _explore, allowed
@@ -34,10 +37,11 @@ def test_a_program_with_too_many_schedules_is_counted_apart() -> None:
 
 
 def test_the_command_prints_a_report_and_returns_zero(capsys: pytest.CaptureFixture[str]) -> None:
-    code = main(["--programs", "15", "--seed", "4"])
+    code = main(["--programs", "15", "--seed", "4", "--every", "10"])
     printed = capsys.readouterr()
 
     assert code == 0
+    assert printed.err == "... 10, 0 disagreements\n"
     assert printed.out.startswith("15 programs, seed 4: ")
     assert printed.out.endswith("0 disagreements\n")
 
@@ -61,6 +65,14 @@ def test_a_disagreement_is_printed_as_a_small_program(
     assert code == 1
     assert "1 disagreements" in printed
     assert "\nProgram()\n    observed:  returned; at 0\n    permitted: returned; at " in printed
+
+
+def test_the_module_runs_as_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["soak", "--programs", "1"])
+    with pytest.warns(RuntimeWarning, match="found in sys.modules"), pytest.raises(SystemExit) as left:
+        runpy.run_module("trio_tools.reference.soak", run_name="__main__")
+
+    assert left.value.code == 0
 
 
 def test_an_empty_report_has_a_rate_of_zero() -> None:

@@ -19,7 +19,6 @@ from ._program import (
     Caught,
     Checkpoint,
     Emit,
-    Finally,
     MoveDeadline,
     Nursery,
     Raise,
@@ -155,6 +154,6 @@ def _instruction(code: Code, op: Op, starter: int) -> Instruction:
             kind = list(Caught).index(op.catches)
             body = _body(code, op.body, starter)
             return (Do.CATCH, body, _body(code, op.handler, starter), kind, "")
-        case Finally():
+        case _:
             body = _body(code, op.body, starter)
             return (Do.FINALLY, body, _body(code, op.cleanup, starter), 0, "")

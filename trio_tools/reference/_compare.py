@@ -9,13 +9,13 @@ from attrs import evolve, field, frozen
 
 from ._execute import NotExpressible
 from ._explore import Order, TooManyStatesError, allowed
-from ._outcome import Cancelled, Failed, Group, Returned, ScopeFlags
+from ._outcome import Cancelled, Failed, Returned, ScopeFlags
 from ._properties import PROPERTIES, Property
 from ._run import Backend, run
 from ._shrink import shrink
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ._outcome import Ending, Outcome
     from ._program import Program
@@ -88,11 +88,17 @@ def compare(
     kept. Not to be called inside a running loop.
     """
     by_size = sorted(programs, key=lambda program: program.size)
-    return _table(backends, lambda prop, backend: _try(prop, backend, filter(prop.covers, by_size)))
+    return _table(
+        backends, PROPERTIES, lambda prop, backend: _try(prop, backend, filter(prop.covers, by_size))
+    )
 
 
 def compare_backends(
-    backends: Iterable[Backend | str] = tuple(Backend), *, examples: int = 200, seed: int = 0
+    backends: Iterable[Backend | str] = tuple(Backend),
+    *,
+    properties: Sequence[Property] = PROPERTIES,
+    examples: int = 200,
+    seed: int = 0,
 ) -> DivergenceTable:
     """Looks, for each property and backend, for the smallest program that shows a divergence.
 
@@ -100,13 +106,17 @@ def compare_backends(
     diverges is shrunk by Hypothesis. The same seed gives the same table. Not to be called inside a running
     loop. Needs the extra `conformance`.
     """
-    return _table(backends, lambda prop, backend: _search(prop, backend, examples, seed))
+    return _table(backends, properties, lambda prop, backend: _search(prop, backend, examples, seed))
 
 
-def _table(backends: Iterable[Backend | str], fill: Callable[[Property, Backend], Cell]) -> DivergenceTable:
+def _table(
+    backends: Iterable[Backend | str],
+    properties: Sequence[Property],
+    fill: Callable[[Property, Backend], Cell],
+) -> DivergenceTable:
     columns = tuple(map(Backend, backends))
-    cells = {(prop.id, backend): fill(prop, backend) for prop in PROPERTIES for backend in columns}
-    return DivergenceTable(columns, PROPERTIES, cells)
+    cells = {(prop.id, backend): fill(prop, backend) for prop in properties for backend in columns}
+    return DivergenceTable(columns, tuple(properties), cells)
 
 
 def _try(prop: Property, backend: Backend, programs: Iterable[Program]) -> Cell:
@@ -144,10 +154,9 @@ def _search(prop: Property, backend: Backend, examples: int, seed: int) -> Cell:
         count += 1
         return found is not None
 
-    program = smallest(prop.grammar, diverges, examples=examples, seed=seed)
-    candidates = [found.program for found in (shown.divergence,) if found is not None]
-    if program is not None:
-        candidates.append(program)
+    known = None if shown.divergence is None else shown.divergence.program
+    drawn = smallest(prop.grammar, diverges, examples=examples, seed=seed)
+    candidates = [program for program in (known, drawn) if program is not None]
     if not candidates:
         return evolve(shown, verdict=Verdict.KEPT if count else Verdict.UNTRIED, programs=count)
     least = min((shrink(candidate, diverges) for candidate in candidates), key=lambda each: each.size)
@@ -241,5 +250,5 @@ def _describe_ending(ending: Ending) -> str:
             return "Cancelled"
         case Failed():
             return ending.error
-        case Group():
+        case _:
             return f"[{', '.join(map(_describe_ending, ending.members))}]"

@@ -13,7 +13,6 @@ from ._program import (
     Caught,
     Checkpoint,
     Emit,
-    Finally,
     MoveDeadline,
     Nursery,
     Raise,
@@ -163,7 +162,7 @@ class Execution(ABC):
                 status.started()
             case Catch():
                 return await self._catch(op, task, before, status)
-            case Finally():
+            case _:
                 try:
                     returned = await self._body(op.body, task, before, status)
                 finally:

@@ -113,12 +113,9 @@ def _outcome(machine: Machine, names: list[str | None]) -> Outcome:
 
 def public_form(exc: Exc) -> Raised:
     """Turns the interpreter's form of an exception into the public one."""
-    match exc:
-        case ("cancelled",):
-            return Cancelled()
-        case ("error", str(name)):
-            return Failed(name)
-        case (_, members):
-            return group_of([public_form(member) for member in members])
-        case _:
-            raise AssertionError(exc)
+    kind, *rest = exc
+    if kind == "cancelled":
+        return Cancelled()
+    if kind == "error":
+        return Failed(rest[0])
+    return group_of([public_form(member) for member in rest[0]])

@@ -257,7 +257,7 @@ class Machine:
             self._spread(scope)
 
     def _spread(self, scope: int) -> None:
-        """Brings `effective` up to date from a scope downwards, and wakes sleepers it reaches (`SCP-3`)."""
+        """Brings `effective` up to date from a scope downwards, and wakes sleepers (`SCP-3`, `SCP-25`)."""
         todo = [scope]
         while todo:
             s = todo.pop()

@@ -50,7 +50,7 @@ class AsyncioExecution(Execution):
 
     def __init__(self, program: Program, loop: VirtualLoop) -> None:
         super().__init__(program)
-        self._loop = loop
+        self.loop = loop
         self._groups: dict[str, asyncio.TaskGroup] = {}
         self._unentered: dict[str, int | None] = {
             op.name: op.deadline for op in self.scopes if isinstance(op, Scope)
@@ -61,10 +61,10 @@ class AsyncioExecution(Execution):
         self._left: set[str] = set()
 
     def now(self) -> int:
-        return int(self._loop.time())
+        return int(self.loop.time())
 
     def progress(self) -> None:
-        self._loop.progress()
+        self.loop.progress()
 
     async def checkpoint(self) -> None:
         await asyncio.sleep(0)
@@ -80,9 +80,9 @@ class AsyncioExecution(Execution):
 
     async def in_scope(self, op: Scope, body: Callable[[], Awaitable[bool]]) -> bool:
         seconds = self._unentered.pop(op.name)
-        when = None if seconds is None else self._loop.time() + seconds
+        when = None if seconds is None else self.loop.time() + seconds
         if op.name in self._called:
-            when = self._loop.time()
+            when = self.loop.time()
         try:
             async with asyncio.timeout_at(when) as timeout:
                 self._open[op.name] = timeout
@@ -91,15 +91,13 @@ class AsyncioExecution(Execution):
             self._caught.add(op.name)
         finally:
             self._left.add(op.name)
-            if self._open[op.name].expired():
-                self._called.add(op.name)
+            self._called.update({op.name} if self._open[op.name].expired() else ())
         return False
 
     async def in_nursery(self, op: Nursery, body: Callable[[], Awaitable[bool]]) -> bool:
         async with asyncio.TaskGroup() as group:
             self._groups[op.name] = group
             return await body()
-        return False
 
     def start_soon(self, nursery: str, child: Child) -> None:
         self._groups[nursery].create_task(child())
@@ -109,13 +107,13 @@ class AsyncioExecution(Execution):
 
     def cancel(self, scope: str) -> None:
         self._called.add(scope)
-        self._reschedule(scope, self._loop.time())
+        self._reschedule(scope, self.loop.time())
 
     def move_deadline(self, scope: str, seconds: int | None) -> None:
         if scope in self._unentered:
             self._unentered[scope] = seconds
         elif scope not in self._called:
-            self._reschedule(scope, None if seconds is None else self._loop.time() + seconds)
+            self._reschedule(scope, None if seconds is None else self.loop.time() + seconds)
 
     def _reschedule(self, scope: str, when: float | None) -> None:
         timeout = self._open.get(scope)

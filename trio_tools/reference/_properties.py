@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from attrs import field, frozen
 
 from ._generate import Grammar
-from ._outcome import Cancelled, Failed, Group, Outcome, Returned
+from ._outcome import Failed, Group, Outcome
 from ._program import (
     Cancel,
     CancelPoint,
@@ -90,14 +90,18 @@ def _scope_names(program: Program) -> set[str]:
     return {op.name for op in program.walk() if isinstance(op, Scope)}
 
 
+def _events_of_others(_program: Program, outcome: Outcome) -> Hashable:
+    return outcome.events[1:]
+
+
 def _scope_flags(program: Program, outcome: Outcome) -> Hashable:
     names = _scope_names(program)
     return tuple(flags for flags in outcome.scopes if flags.name in names)
 
 
-def _nurseries_cancelled(program: Program, outcome: Outcome) -> Hashable:
+def _nursery_flags(program: Program, outcome: Outcome) -> Hashable:
     names = _scope_names(program)
-    return tuple(flags.cancel_called for flags in outcome.scopes if flags.name not in names)
+    return tuple(flags for flags in outcome.scopes if flags.name not in names)
 
 
 def _course_and_flags(program: Program, outcome: Outcome) -> Hashable:
@@ -120,7 +124,7 @@ def _errors(ending: Ending) -> frozenset[str]:
             return frozenset[str]().union(*map(_errors, ending.members))
         case Failed():
             return frozenset({ending.error})
-        case Cancelled() | Returned():
+        case _:
             return frozenset()
 
 
@@ -140,7 +144,9 @@ def _has(*kinds: type[Op]) -> Callable[[Program], bool]:
 def _has_deadline(least: int, most: int) -> Callable[[Program], bool]:
     def check(program: Program) -> bool:
         scopes = (op for op in program.walk() if isinstance(op, Scope))
-        return any(op.deadline is not None and least <= op.deadline <= most for op in scopes)
+        moved = (op.seconds for op in program.walk() if isinstance(op, MoveDeadline))
+        seconds = [*(op.deadline for op in scopes), *moved]
+        return any(each is not None and least <= each <= most for each in seconds)
 
     return check
 
@@ -167,6 +173,33 @@ def _raises_late(program: Program) -> bool:
         for body in first_ops
         for at, op in enumerate(body)
         if isinstance(op, Raise)
+    )
+
+
+def _raises_in_cleanup(program: Program) -> bool:
+    """Says whether only cleanups raise, each after a sleep, and all is asleep when something is cancelled."""
+    blocks = [program.body, *(body for op in program.walk() for body in bodies(op))]
+    cleanups = [op for op in program.walk() if isinstance(op, Finally)]
+    raises = sum(isinstance(op, Raise) for op in program.walk())
+    return (
+        all(bool(op.body) and isinstance(op.body[0], Sleep) for op in cleanups)
+        and sum(isinstance(op, Raise) for cleanup in cleanups for op in cleanup.cleanup[:1]) == raises
+        and all(
+            any(isinstance(earlier, Sleep) for earlier in body[:at])
+            for body in blocks
+            for at, op in enumerate(body)
+            if isinstance(op, Cancel)
+        )
+    )
+
+
+def _tasks_begin_with_a_checkpoint(program: Program) -> bool:
+    """Says whether no task does anything before its first cancel point, in one nursery (`SCP-13`)."""
+    starts = [op for op in program.walk() if isinstance(op, StartSoon)]
+    return (
+        bool(starts)
+        and all(bool(op.body) and isinstance(op.body[0], Checkpoint) for op in starts)
+        and sum(isinstance(op, Nursery) for op in program.walk()) == 1
     )
 
 
@@ -362,16 +395,20 @@ PROPERTIES: Final[tuple[Property, ...]] = (
             Program(
                 Scope(
                     "s",
-                    Nursery("n", StartSoon("n", Finally((Sleep(1),), (Raise("x"),))), Cancel("s"), Sleep(1)),
+                    Nursery(
+                        "n",
+                        StartSoon("n", Finally((Sleep(2),), (Raise("x"),))),
+                        Sleep(1),
+                        Cancel("s"),
+                        Sleep(2),
+                    ),
                 )
             ),
-            Program(
-                Scope("s", Nursery("n", StartSoon("n", Sleep(1)), StartSoon("n", Sleep(1)), Cancel("s")))
-            ),
+            Program(Scope("s", Nursery("n", StartSoon("n", Sleep(2)), Sleep(1), Cancel("s"), Sleep(2)))),
         ),
-        _grammar(Raise, Checkpoint, Scope, Cancel, Nursery, StartSoon, Finally),
+        _grammar(Raise, Sleep, Scope, Cancel, Nursery, StartSoon, Finally),
         _ending,
-        _has(Cancel, Nursery, StartSoon),
+        lambda program: _has(Cancel, Nursery, StartSoon)(program) and _raises_in_cleanup(program),
     ),
     Property(
         "SCP-13",
@@ -452,6 +489,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
             Program(
                 Nursery("out", Nursery("in", StartSoon("out", Sleep(1), StartSoon("in", Emit("no"))))),
             ),
+            Program(Nursery("out", Nursery("in", StartSoon("out", Sleep(1), Start("in", Started()))))),
             Program(Nursery("n", Catch("any", (Cancel("n"), Checkpoint())), StartSoon("n", Emit("yes")))),
             Program(
                 Nursery(
@@ -479,7 +517,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         ),
         _grammar(Emit, Sleep, Scope, MoveDeadline, deadlines=True),
         _course_and_flags,
-        _has(Scope, MoveDeadline),
+        lambda program: _has(Scope, MoveDeadline)(program) and not _has_deadline(0, 0)(program),
     ),
     Property(
         "SCP-20",
@@ -500,22 +538,24 @@ PROPERTIES: Final[tuple[Property, ...]] = (
             Program(Scope("s", Checkpoint(), Cancel("s"))),
             Program(Scope("s", Cancel("s"), Catch("cancelled", (Checkpoint(),)))),
         ),
-        _grammar(Checkpoint, Scope, Cancel, Catch, catches=(Caught.CANCELLED,)),
+        _grammar(Checkpoint, Scope, Cancel),
         _scope_flags,
         _has(Scope, Cancel),
     ),
     Property(
         "SCP-22",
-        "any exception cancels the nursery",
+        "the scope of a nursery is like any other",
         "The scope of a nursery counts as cancelled once its block or a task of it has ended with an "
-        "exception, Cancelled included; not if all of them ended well.",
+        "exception, Cancelled included, and not if all ended well. If others were cancelled by that, it has "
+        "absorbed.",
         (
             Program(Nursery("n", StartSoon("n", Catch("any", (Raise("x"),))))),
             Program(Nursery("n", StartSoon("n", Raise("x")))),
+            Program(Nursery("n", StartSoon("n", Sleep(1), Raise("x")), Sleep(2))),
             Program(Scope("s", Cancel("s"), Nursery("n", StartSoon("n", Checkpoint())))),
         ),
-        _grammar(Checkpoint, Raise, Nursery, StartSoon, Catch),
-        _nurseries_cancelled,
+        _grammar(Checkpoint, Sleep, Raise, Nursery, StartSoon, Catch),
+        _nursery_flags,
         lambda program: sum(isinstance(op, Nursery) for op in program.walk()) == 1,
     ),
     Property(
@@ -540,6 +580,19 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         _grammar(Emit, Checkpoint, Scope, Cancel, Nursery, Start, Started),
         _events,
         _has(Start, Cancel),
+    ),
+    Property(
+        "SCP-25",
+        "cancellation reaches all tasks at once",
+        "The moment a scope is cancelled every task inside it is, however deep: none of them passes another "
+        "cancel point.",
+        (
+            Program(Scope("s", Nursery("n", StartSoon("n", Checkpoint(), Emit("no")), Cancel("s")))),
+            Program(Nursery("n", StartSoon("n", Checkpoint(), Emit("no")), Raise("x"))),
+        ),
+        _grammar(Emit, Checkpoint, Raise, Scope, Cancel, Nursery, StartSoon),
+        _events_of_others,
+        _tasks_begin_with_a_checkpoint,
     ),
     Property(
         "SCP",

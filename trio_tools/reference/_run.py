@@ -38,5 +38,5 @@ def run(
             return run_on_anyio(program, seed, interleaving, "trio")
         case Backend.ANYIO_ASYNCIO:
             return run_on_anyio(program, seed, interleaving, "asyncio")
-        case Backend.ASYNCIO:
+        case _:
             return run_on_asyncio(program, interleaving)

@@ -123,12 +123,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m trio_tools.reference.soak", description=__doc__)
     parser.add_argument("--programs", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--every", type=int, default=10_000, help="tell so often how far it is")
     options = parser.parse_args(arguments)
 
     def tell(report: SoakReport) -> None:
         print(f"... {report.programs}, {len(report.disagreements)} disagreements", file=sys.stderr)
 
-    report = soak(options.programs, options.seed, tell=tell)
+    report = soak(options.programs, options.seed, tell=tell, every=options.every)
     print(report.to_text())
     return 1 if report.disagreements else 0
 
