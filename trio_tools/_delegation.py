@@ -98,7 +98,7 @@ class _Proceed:
         self._running = True
         life = self._life
         if view is not self._received:
-            life.added = (*life.added, *(source for source in sources_of(view) if source not in life.added))
+            life.derived = (*life.derived, view)
             view.reopen()
         try:
             result = await _delegate(life, self._chain, self._index, view)
@@ -106,8 +106,9 @@ class _Proceed:
             result = self._ended_by_own_source(view, raised)
         finally:
             if view is not self._received:
-                last = self._index == len(self._chain)
-                view.settle_at(life.checked_at if last else trio.current_time())
+                if self._index < len(self._chain):
+                    life.cause_now(sources_of(view))
+                view.settle_at(life.checked_at)
             self._running = False
             if self._ended is not None:
                 self._ended.set()
@@ -198,9 +199,11 @@ def _checked(life: Life, answer: object) -> ToolResult:
         case ToolOutcome.OK:
             return _made_success(life, answer, contexts)
         case ToolOutcome.FAILED:
-            cause = _own_cause(life, answer)
+            cause = answer.cause if answer.cause in _causes(life) else None
         case ToolOutcome.CANCELLED:
-            cause = _own_cause(life, answer) or earliest(_all_sources(life), trio.current_time())
+            life.cause_now()
+            causes = _causes(life)
+            cause = answer.cause if answer.cause in causes else min(causes, key=_time_of, default=None)
             if cause is None:
                 raise PolicyError("a wrapper made a cancelled result while nothing was cancelled")
     try:
@@ -247,14 +250,14 @@ def _frozen_contexts(answer: ToolResult) -> tuple[Context, ...]:
         raise PolicyError(LOSSY) from None
 
 
-def _all_sources(life: Life) -> tuple[Source, ...]:
-    return (
-        (*life.sources, *life.added) if life.lexical is None else (*life.sources, *life.added, life.lexical)
-    )
-
-
-def _own_cause(life: Life, answer: ToolResult) -> CancelCause | None:
-    """Return the cause that ``answer`` carries if it is one of this call's (`WR-15`, `CA-6`)."""
+def _causes(life: Life) -> list[CancelCause]:
+    """Return what has cancelled this call, or a delegation of it while it lasted (`WR-4`, `CA-6`)."""
     now = trio.current_time()
-    ours = [source.cause_at(now) for source in _all_sources(life)]
-    return answer.cause if answer.cause in ours else None
+    lexical = () if life.lexical is None else (life.lexical,)
+    causes = [source.cause_at(now) for source in (*life.sources, *lexical)]
+    causes += [view.scope.cause for view in life.derived]
+    return [cause for cause in causes if cause is not None]
+
+
+def _time_of(cause: CancelCause) -> float:
+    return cause.at

@@ -185,7 +185,7 @@ class Life:
     settlement: Settlement = Settlement.NOT_DISPATCHED
     delegation: tuple[Source, ...] = ()
     lexical: Ambient | None = None
-    added: tuple[Source, ...] = ()
+    derived: "tuple[DispatchExecution, ...]" = ()
     writes: tuple[WriteTarget, ...] = ()
     unreviewed: ToolResult | None = None
     abandoned: bool = False
@@ -278,13 +278,14 @@ class Life:
         """
         self.checked_at = now = self.clock.current_time()
         effective = trio.current_effective_deadline()
-        self.stale = False
         sources = self.sources if sources is None else sources
         if not self.spans:
             self.ambient.observe(effective, now)
         elif effective <= now:
             self._observe_within_spans(sources, now)
-        return earliest(sources, now)
+        cause = earliest(sources, now)
+        self.stale = cause is not None
+        return cause
 
     def cause_if_stale(self, sources: tuple[Source, ...] | None = None) -> CancelCause | None:
         """Ask as `cause_now` does, unless nothing foreign has run since it was last asked, and answered no.

@@ -84,6 +84,7 @@ async def live(life: Life, turn: Turn | None = None) -> ToolResult:
         result = decided.result
         if turn is not None:
             await turn.commit(result, None)
+            life.stale = True
         if decided.path is Path.R:
             result = await review(life, result)
         await schedule(life)

@@ -2,11 +2,8 @@
 
 from collections.abc import Awaitable, Callable
 
-import trio
-
 from ._errors import TOOL_TIMEOUT, standard_failure
 from ._execution import DispatchExecution, life_of_view
-from ._fusion import DeadlineSource
 from ._result import ToolResult
 from ._verdicts import failed
 
@@ -28,11 +25,11 @@ async def enforce_timeouts(
     tool = execution.tool
     if tool is None or tool.timeout is None:
         return await proceed(execution)
-    budget = DeadlineSource(trio.current_time() + tool.timeout, "timeout")
-    derived = execution.with_deadline(budget.at, name=budget.name)
+    derived = execution.with_timeout(tool.timeout, name="timeout")
     result = await proceed(derived)
-    cause = derived.scope.cause
-    if cause is None or cause != budget.cause_at(budget.at):
+    cause, outer = derived.scope.cause, execution.scope.cause
+    # At the same instant the caller, or a wrapper further out, was first (`TI-15`).
+    if cause is None or (outer is not None and outer.at <= cause.at):
         return result
     life = life_of_view(execution)
     failure = standard_failure(TOOL_TIMEOUT, milliseconds=round(tool.timeout * 1000))
