@@ -87,10 +87,16 @@ def content_of(answer: object) -> tuple[Content, ...]:
     Raises:
         TypeError: when it is none of these.
     """
+    if type(answer) is tuple and all(map(_is_plain, cast("tuple[object, ...]", answer))):
+        return cast("tuple[Content, ...]", answer)
     items: Iterable[object] = (
         cast("list[object] | tuple[object, ...]", answer) if isinstance(answer, list | tuple) else (answer,)
     )
     return tuple(_part_of(item) for item in items)
+
+
+def _is_plain(item: object) -> bool:
+    return type(item) is TextContent and type(item.text) is str
 
 
 def _part_of(item: object) -> Content:

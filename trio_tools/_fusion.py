@@ -80,14 +80,21 @@ class FusedScope:
     def __init__(self, sources: tuple[Source, ...], trio_scope: trio.CancelScope | None = None) -> None:
         self.sources: Final = sources
         self._borrowed: Final = trio_scope is not None
-        self.trio_scope: Final = trio.CancelScope() if trio_scope is None else trio_scope
+        # A deadline given here costs half of one that is assigned.
+        self.trio_scope: Final = trio_scope or trio.CancelScope(
+            deadline=self._deadline_at(trio.current_time())
+        )
+
+    def _deadline_at(self, now: float) -> float:
+        return min([source.deadline_at(now) for source in self.sources])
 
     def __enter__(self) -> Self:
         now = trio.current_time()
         for source in self.sources:
             source.attach(self)
-        self.refresh(now)
-        if not self._borrowed:
+        if self._borrowed:
+            self.refresh(now)
+        else:
             self.trio_scope.__enter__()
         if earliest(self.sources, now) is not None:
             self.trio_scope.cancel()
@@ -102,7 +109,7 @@ class FusedScope:
 
     def refresh(self, now: float) -> None:
         """Set the trio deadline to the earliest of all sources."""
-        self.trio_scope.deadline = min([source.deadline_at(now) for source in self.sources])
+        self.trio_scope.deadline = self._deadline_at(now)
 
 
 @final

@@ -7,14 +7,14 @@ that decided, and is None when none did.
 
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Any, Self, final
+from typing import Any, Final, Self, final
 
 from attrs import evolve, field, frozen
 
 from ._bounding import Bounds, bounded_artifacts, bounded_content
 from ._content import Artifact, Content, Context, WriteTarget, content_of, joined_text
 from ._errors import ABORTED, TOOL_ERROR, ToolFailure
-from ._json import JsonValue, NotLossless, freeze_value
+from ._json import FrozenDict, FrozenList, JsonValue, NotLossless, freeze_value
 
 __all__ = ["CancelCause", "CauseKind", "Settlement", "ToolOutcome", "ToolResult"]
 
@@ -67,6 +67,8 @@ class CancelCause:
 
 
 def _frozen_if_json(value: Any) -> JsonValue:
+    if type(value) in _FROZEN_ALREADY:
+        return value
     # A result that somebody made by hand may hold what JSON would lose; the registry, which alone
     # publishes, refuses it there with the right code (`WR-14`, `MA-16`).
     try:
@@ -75,7 +77,8 @@ def _frozen_if_json(value: Any) -> JsonValue:
         return value
 
 
-_VALUE_DEPTH = 100_000
+_VALUE_DEPTH: Final = 100_000
+_FROZEN_ALREADY: Final = frozenset({FrozenDict, FrozenList, int, bool, type(None)})
 
 
 @final
