@@ -181,8 +181,9 @@ class _Reader:
 
     def shape(self, annotation: Any, scope: _Scope, where: str) -> Shape:
         """Returns the shape of an annotation; `where` is how a message calls its place."""
-        # A string says nothing by itself: two scopes may use one name for two types.
-        seen = not isinstance(annotation, str) and any(annotation is outer for outer in self._open)
+        # Only a class is the same type wherever it occurs. A name may mean two types in two scopes, and what
+        # mentions a type variable has another argument at each turn; there, the nesting tells.
+        seen = _is_class(annotation) and any(annotation is outer for outer in self._open)
         if seen or len(self._open) >= _MAX_NESTING:
             raise DefinitionError(f"{where} has a recursive type; use JsonValue for data of unknown depth")
         self._open.append(annotation)
@@ -245,7 +246,7 @@ class _Reader:
         if type(origin).__name__ == "TypeAliasType":
             inner = attrs.evolve(scope, variables=_bind(origin.__type_params__, args, scope))
             return self.shape(origin.__value__, inner, where)
-        if isinstance(origin, type):
+        if _fields_of(origin) is not None or hasattr(origin, "__required_keys__"):
             variables = _bind(getattr(origin, "__parameters__", ()), args, scope)
             return self._read_class(origin, attrs.evolve(scope, variables=variables), where)
         raise _unsupported(annotation, where)
@@ -266,8 +267,8 @@ class _Reader:
         for key, attribute, annotation, default, given in fields:
             if not given and not self._output:
                 continue
-            inner = f'field "{attribute}" of {cls.__qualname__}, in {where},'
-            if annotation is None:
+            inner = f'field "{attribute}" of {cls.__qualname__}, in {where}'
+            if annotation is None and not _is_annotated(cls, attribute):
                 raise DefinitionError(f"{inner} has no annotation; use one of {_SUPPORTED}")
             shape = self.shape(annotation, _scope_of_class(cls, attribute, scope), inner)
             required = given and default is attrs.NOTHING
@@ -280,7 +281,7 @@ class _Reader:
     def _read_typed_dict(self, cls: Any, scope: _Scope, where: str) -> Shape:
         entries: list[Entry] = []
         for key, annotation in cls.__annotations__.items():
-            inner = f'key "{key}" of {cls.__qualname__}, in {where},'
+            inner = f'key "{key}" of {cls.__qualname__}, in {where}'
             own = _scope_of_class(cls, key, scope)
             required = key in cls.__required_keys__
             if isinstance(annotation, str | ForwardRef):
@@ -316,6 +317,10 @@ def _evaluate(text: str, scope: _Scope, where: str) -> Any:
             f"{where} has an annotation that cannot be resolved, {text!r}: {error}; "
             "its names must exist when the tool is defined"
         ) from error
+
+
+def _is_annotated(cls: type, attribute: str) -> bool:
+    return any(attribute in inspect.get_annotations(base) for base in cls.__mro__)
 
 
 def _scope_of_class(cls: type, attribute: str, scope: _Scope) -> _Scope:
@@ -373,7 +378,7 @@ def _with_default(shape: Shape, default: Any) -> Shape:
     """Notes a default in the schema if JSON can say it; the function applies it, not the library (`JS-6`)."""
     try:
         value = freeze_arguments(shape.projected(default), depth=_MAX_NESTING)
-    except Exception:  # noqa: BLE001  (a note is not worth an error, whatever the author's class raises)
+    except Exception:
         return shape
     return described(shape, default=value) if shape.check(value) else shape
 
