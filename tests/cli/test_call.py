@@ -27,7 +27,7 @@ async def fail() -> str:
     """Fail in two lines."""
     raise ValueError("first\\nsecond")
 
-@tool(timeout=0.01)
+@tool(timeout=0.1)
 async def dawdle() -> str:
     """Take longer than allowed."""
     await trio.sleep_forever()
@@ -97,7 +97,7 @@ def test_the_whole_result_is_printed_as_json(target: str, capsys: Capture) -> No
 
 
 def test_the_timeout_of_the_command_cancels_the_call(target: str, capsys: Capture) -> None:
-    assert main(["call", f"{target}:TOOLS", "hang", "{}", "--timeout", "0.01"]) == 1
+    assert main(["call", f"{target}:TOOLS", "hang", "{}", "--timeout", "0.3"]) == 1
     said = capsys.readouterr().err
 
     assert said == "trio-tools: hang: cancelled, ABORTED: tool call aborted (deadline:command)\n"

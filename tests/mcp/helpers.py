@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import trio
+import trio.testing
 
 from trio_tools import CallScope, Registry, Tool, ToolCall, ToolResult, open_call_scope
 from trio_tools.mcp import open_mcp_toolset
@@ -49,6 +50,23 @@ async def call(
     """Call a tool in a scope of its own, which ends it after so many seconds."""
     async with open_call_scope(name="test", timeout=seconds) as scope:
         return await registry.execute(ToolCall(name=name, arguments=dict(arguments or {}), scope=scope))
+
+
+async def cancelled_call(
+    registry: Registry, name: str, arguments: Mapping[str, object] | None = None
+) -> ToolResult:
+    """Call a tool, and cancel the call once nothing moves any more on this side of the wire."""
+    results: list[ToolResult] = []
+    async with open_call_scope(name="test") as scope, trio.open_nursery() as nursery:
+
+        async def run() -> None:
+            call = ToolCall(name=name, arguments=dict(arguments or {}), scope=scope)
+            results.append(await registry.execute(call))
+
+        nursery.start_soon(run)
+        await trio.testing.wait_all_tasks_blocked()
+        scope.cancel("enough")
+    return results[0]
 
 
 async def call_in(scope: CallScope, registry: Registry, name: str) -> ToolResult:

@@ -39,8 +39,9 @@ TOOLS: list[Json] = [
     {"name": "wrong_output", "inputSchema": ANY, "outputSchema": {
         "type": "object", "properties": {"sum": {"type": "integer"}}, "required": ["sum"]}},
     *({"name": name, "inputSchema": ANY} for name in (
-        "hang", "late", "obliging", "spiteful", "die", "killed", "close_output", "says_cancelled", "refuses",
-        "babbles", "malformed", "no_result", "picture", "progress", "received", "pid", "control", "deaf")),
+        "hang", "late", "obliging", "spiteful", "sulky", "die", "killed", "close_output", "says_cancelled",
+        "refuses", "babbles", "malformed", "no_result", "picture", "progress", "received", "pid", "control",
+        "deaf")),
 ]  # fmt: skip
 
 
@@ -78,7 +79,7 @@ def call(request: Json) -> None:
             answer(request, text("three", structuredContent={"sum": "three"}))
         case "hang":
             pass
-        case "late" | "obliging" | "spiteful":
+        case "late" | "obliging" | "spiteful" | "sulky":
             OPEN[request["id"]] = (name, request)
         case "die":
             sys.stderr.write("first words\nfatal: \x1b[31mdisk on fire\n")
@@ -143,6 +144,8 @@ def cancelled(message: Json) -> None:
             answer(request, text("stopped half way"))
         case "spiteful":
             refuse(request, "Request cancelled")
+        case "sulky":
+            answer(request, text("the oven is still hot", isError=True))
         case _:
             pass
 

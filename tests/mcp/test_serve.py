@@ -22,14 +22,16 @@ from trio_tools import (
     Registry,
     Settlement,
     TextContent,
+    ToolCall,
     ToolContext,
     ToolExecution,
     ToolResult,
+    open_call_scope,
 )
 from trio_tools.mcp import open_mcp_toolset, serve
 from trio_tools.mcp._streams import LineReader
 
-from .helpers import call, registry_of, runs
+from .helpers import call, registry_of, runs, written
 
 
 @define(eq=False)
@@ -265,11 +267,13 @@ async def shout(text: str) -> str:
 
 @registry.tool
 async def wait(file: str) -> str:
-    """Wait, and note how that ended."""
+    """Wait, and note that it began and that it ended."""
+    with open(file + ".begun", "w") as note:
+        note.write("1")
     try:
         await trio.sleep_forever()
     finally:
-        with open(file, "w") as note:
+        with open(file + ".ended", "w") as note:
             note.write("1")
 
 trio.run(serve, registry)
@@ -281,16 +285,27 @@ trio.run(serve, registry)
 async def test_a_served_registry_is_a_toolset_and_a_cancellation_crosses_the_wire(tmp_path: Path) -> None:
     script = tmp_path / "server.py"
     script.write_text(SERVER)
+    results: list[ToolResult] = []
     env = {"PYTHONPATH": ":".join(filter(None, sys.path))}
     async with open_mcp_toolset((sys.executable, script), name="ours", grace=0.1, env=env) as tools:
         registry = registry_of(tools)
         shouted = await call(registry, "shout", {"text": "hello " + "x" * 100_000})
-        cancelled = await call(registry, "wait", {"file": str(tmp_path / "note")}, seconds=0.1)
+        async with open_call_scope() as scope, trio.open_nursery() as nursery:
+
+            async def wait() -> None:
+                arguments = {"file": str(tmp_path / "note")}
+                results.append(
+                    await registry.execute(ToolCall(name="wait", arguments=arguments, scope=scope))
+                )
+
+            nursery.start_soon(wait)
+            await written(tmp_path / "note.begun")
+            scope.cancel()
         again = await call(registry, "shout", {"text": "still"})
 
     assert shouted.text[:6] == "HELLO "
-    assert cancelled.code == TOOL_ABORTED
-    assert (tmp_path / "note").read_text() == "1"
+    assert [result.code for result in results] == [TOOL_ABORTED]
+    assert await written(tmp_path / "note.ended")
     assert again.text == "STILL"
 
 

@@ -9,8 +9,11 @@ the connection stays as it was (`TP-6`).
 
 What becomes of a request that its call gives up: if not one byte of it was written, it is withdrawn and
 the server hears nothing. Otherwise the server is told once, in a shield that ends soon even if the server
-does not read, and is then given the declared grace to answer (`TP-5`). An answer within the grace is the
-answer, since the call is not over; one that comes later finds nobody (`TP-4`).
+does not read, and is then given the declared grace to answer (`TP-5`). A result within the grace is the
+result of the body, be it a value, which the cancellation withholds, or a failure of the tool, which stands.
+An error of the protocol instead of a result answers the withdrawal: servers that may not stay silent, such
+as those behind HTTP, have no other answer. It is told by its place in the message and its time, never by
+its text or code (`TP-1`), and ends the call as cancelled (`TP-3`). What comes later finds nobody (`TP-4`).
 """
 
 import itertools
@@ -69,6 +72,7 @@ class _Exchange:
     id: RequestId
     scope: trio.CancelScope = field(factory=trio.CancelScope)
     started: bool = False
+    withdrawn: bool = False
     answer: CallToolResult | None = None
     fault: TransportError | None = None
     done: trio.Event = field(factory=trio.Event)
@@ -179,6 +183,7 @@ class Connection:
         return exchange.answer
 
     async def _give_up(self, exchange: _Exchange) -> None:
+        exchange.withdrawn = True
         with trio.CancelScope(shield=True):
             if not exchange.started:
                 exchange.scope.cancel()
@@ -231,6 +236,8 @@ class Connection:
         if self._link.gone():
             how = await self._link.how_it_went()
             return gone_fault(self.server, tool, how, sent=exchange.started)
+        if exchange.withdrawn:
+            return TransportError.for_cancelled_call(self.server)
         if error.code == PARSE_ERROR and error.message == MALFORMED:
             return malformed_fault(self.server, tool, MALFORMED)
         return answer_fault(self.server, tool, error.message)
