@@ -92,8 +92,6 @@ class Draft:
 
     uri: str
     keywords: dict[str, str]
-    # Items that match `contains` count as evaluated.
-    contains_evaluates: bool = False
     # Whatever stands beside `$ref` is ignored.
     ref_stands_alone: bool = False
 
@@ -130,7 +128,6 @@ DRAFT_2020: Final = Draft(
         "$dynamicAnchor": _NOTE,
         "$dynamicRef": _VALUE,
     },
-    contains_evaluates=True,
 )
 _DRAFTS: Final = {draft.uri.removesuffix("#"): draft for draft in (DRAFT_7, DRAFT_2019, DRAFT_2020)}
 

@@ -358,8 +358,8 @@ class _Walk:
                 yield schema["contains"], each, place.member(index), branch, scope
                 if not branch.count:
                     matched.add(index)
-            if self._draft.contains_evaluates:
-                seen.items |= matched
+            # Draft 2019-09 does not say that what matches is evaluated; the compiled validator holds it so.
+            seen.items |= matched
             least = 1 if self._draft is DRAFT_7 else schema.get("minContains", 1)
             if len(matched) < least:
                 report.fault(place, f"has {len(matched)} items that match contains, and needs {least}")
