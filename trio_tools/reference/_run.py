@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from ._plain_asyncio import run_on_asyncio
-from ._scoped import run_on_anyio, run_on_trio
+from ._scoped import run_on_anyio_over_asyncio, run_on_anyio_over_trio, run_on_trio
 
 if TYPE_CHECKING:
     from ._outcome import Outcome
@@ -35,8 +35,8 @@ def run(
         case Backend.TRIO:
             return run_on_trio(program, seed, interleaving)
         case Backend.ANYIO_TRIO:
-            return run_on_anyio(program, seed, interleaving, "trio")
+            return run_on_anyio_over_trio(program, seed, interleaving)
         case Backend.ANYIO_ASYNCIO:
-            return run_on_anyio(program, seed, interleaving, "asyncio")
+            return run_on_anyio_over_asyncio(program, interleaving)
         case _:
             return run_on_asyncio(program, interleaving)

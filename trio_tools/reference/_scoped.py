@@ -143,23 +143,27 @@ def anyio_library() -> Library:
 
 def run_on_trio(program: Program, seed: int, interleaving: bool) -> Outcome:
     """Runs a program on trio under a virtual clock, its tasks in an order that follows from the seed."""
-    execution = ScopedExecution(program, trio_library())
-
-    async def main() -> Outcome:
-        return await execution.main(interleaving=interleaving)
-
-    with seeded_schedule(seed):
-        return trio.run(main, clock=MockClock(autojump_threshold=0))
+    return _run_under_trio(lambda: ScopedExecution(program, trio_library()), seed, interleaving)
 
 
-def run_on_anyio(program: Program, seed: int, interleaving: bool, loop: str) -> Outcome:
-    """Runs a program on anyio over `trio` or `asyncio`, under a virtual clock."""
+def run_on_anyio_over_trio(program: Program, seed: int, interleaving: bool) -> Outcome:
+    """Runs a program on anyio over trio, in the same way."""
+    return _run_under_trio(lambda: ScopedExecution(program, anyio_library()), seed, interleaving)
+
+
+def run_on_anyio_over_asyncio(program: Program, interleaving: bool) -> Outcome:
+    """Runs a program on anyio over asyncio, in virtual time."""
     import anyio
 
     async def main() -> Outcome:
         return await ScopedExecution(program, anyio_library()).main(interleaving=interleaving)
 
-    if loop == "trio":
-        with seeded_schedule(seed):
-            return anyio.run(main, backend="trio", backend_options={"clock": MockClock(autojump_threshold=0)})
     return anyio.run(main, backend="asyncio", backend_options={"loop_factory": VirtualLoop})
+
+
+def _run_under_trio(execution: Callable[[], ScopedExecution], seed: int, interleaving: bool) -> Outcome:
+    async def main() -> Outcome:
+        return await execution().main(interleaving=interleaving)
+
+    with seeded_schedule(seed):
+        return trio.run(main, clock=MockClock(autojump_threshold=0))
