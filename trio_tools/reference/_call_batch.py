@@ -40,6 +40,9 @@ class Batch:
     def run(self) -> Flow[list[Verdict]]:
         """Run the batch; raises `Cancelled` by `BA-12`."""
         kernel = self.life.world.kernel
+        for call in self.calls:
+            tool = self.life.bench.visible(call.tool)
+            call.batched, call.finalizer = True, None if tool is None else tool.finalizer
         kernel.spawn(self.commit(), self.node)
         for index, call in enumerate(self.calls):
             yield from self.begin(index, call)
@@ -56,6 +59,8 @@ class Batch:
     def begin(self, index: int, call: Call) -> Flow[None]:
         """Start one call when it may start (`BA-3`, `BA-4`, `BA-7`), or never (`BA-9`)."""
         kernel, life = self.life.world.kernel, self.life
+        # Whether a neighbour commits before or after this one starts is open (`BA-5`, `BA-6`).
+        yield from kernel.pause()
         while True:
             parallel = self.parallel(call)
             if parallel:
@@ -65,6 +70,7 @@ class Batch:
             # Classified right before the start: what became exclusive meanwhile waits again.
             if parallel == self.parallel(call):
                 break
+        call.entered = kernel.now
         if life.bench.caller(call) is not None:
             self.never.add(index)
             self.decided[index] = (self.unstarted(call), False)
@@ -94,6 +100,8 @@ class Batch:
 
     def settle(self, index: int, decided: tuple[Verdict, bool]) -> None:
         """Note what a call came to; the first failure is that of the batch (`BA-11`)."""
+        if self.fail_fast:
+            self.life.world.kernel.writes(self)
         self.live.discard(index)
         self.decided[index] = decided
         self.watch(decided[0])
@@ -105,7 +113,7 @@ class Batch:
         self.failed = self.life.world.kernel.now
         for index, call in enumerate(self.calls):
             if index in self.live or index not in self.decided:
-                call.sibling.request(self.life.world.kernel.now)
+                self.life.world.kernel.request(call.sibling)
 
     def unstarted(self, call: Call) -> Verdict:
         """Return the result of a call that never started (`BA-10`, `CA-20`)."""

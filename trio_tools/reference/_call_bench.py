@@ -66,12 +66,16 @@ class Call:
         path: ``c0``, or ``c0/name`` for a nested call.
         entry: what governs the task at the entry: the ambient scopes, for `CA-1`.
         sibling: what a failing neighbour of a batch cancels (`BA-11`).
+        batched: whether it is one of a batch.
+        entered: when; an ambient deadline that had passed by then was never read (`SC-9`).
         finalizer: that of the tool, captured at entry (`MA-1`, `PU-2`).
-        cause: the first cause of the caller's cancellation, once it was asked for (`SC-4`).
+        ambient: the ambient cause, once it was observed (`SC-9`).
+        cut: what cancelled a delegation of this call.
         row: where the caller was first seen cancelled.
         settlement: that of the last invoked attempt (`WR-12`).
         latest: what the wrappers and dispatch last gave (`WR-18`), in the end what was published.
         concluded: whether the body concluded (`NE-7`).
+        gone: the failure that a wrapper's success became because the tool was gone (`WR-14`).
     """
 
     path: str
@@ -81,7 +85,10 @@ class Call:
     entry: Node
     sibling: Source = field(factory=lambda: Source("batch", "sibling"))
     finalizer: p.FinalizerScript | None = None
-    cause: Cause | None = None
+    batched: bool = False
+    entered: float = 0
+    ambient: Cause | None = None
+    cut: Cause | None = None
     row: str | None = None
     invoked: bool = False
     delegated: bool = False
@@ -89,6 +96,7 @@ class Call:
     deferred: list[Slot] = field(factory=list[Slot])
     latest: Verdict | None = None
     concluded: bool = False
+    gone: Verdict | None = None
 
     def contexts(self) -> tuple[str, ...]:
         """Return what the body has deferred so far, in order (`WR-21`)."""
@@ -138,18 +146,24 @@ class Bench:
 
     def visible(self, name: str) -> p.ToolScript | None:
         """Look ``name`` up afresh (`LA-4`, `BO-1`)."""
+        self.kernel.reads(name)
         return self.program.tool(name) if name in self.world.registered else None
 
-    def caller(self, call: Call, *, node: Node | None = None, since: float | None = None) -> Cause | None:
+    def caller(
+        self, call: Call, *, node: Node | None = None, since: float | None = None, keep: bool = True
+    ) -> Cause | None:
         """Answer CA-1 at this moment: the first cause of the caller's cancellation, or None.
 
-        ``since`` is when observation began, for a phase in which it is continuous (`SC-14`).
+        ``since`` is when observation began, for a phase in which it is continuous (`SC-14`). The
+        ambient cause is kept once observed, unless another call asks. At a tie each time of asking may
+        name another.
         """
-        if call.cause is None:
-            ambient = self._observed(call, node or self.kernel.current.node, since)
-            known = (call.scope.cause(self.now), call.sibling.cause(self.now), ambient)
-            call.cause = self._first([cause for cause in known if cause is not None])
-        return call.cause
+        self.kernel.looks((call.scope, call.sibling))
+        ambient = call.ambient or self._observed(call, node or self.kernel.current.node, since)
+        if keep:
+            call.ambient = ambient
+        known = [*call.scope.causes(self.now), *call.sibling.causes(self.now)]
+        return self._first(known if ambient is None else [*known, ambient])
 
     def _first(self, causes: list[Cause]) -> Cause | None:
         """Return the earliest; where the bounds leave it open, either is permitted."""
@@ -174,7 +188,7 @@ class Bench:
         for link in ambient.visible():
             owner = link.owner
             if isinstance(owner, Delegation):
-                enclosing = self.delegation(owner.call, owner.added, link, since=owner.began)
+                enclosing = self.delegation(owner.call, owner.added, link, since=owner.began, keep=False)
                 if enclosing is not None:
                     found.append(enclosing[0])
                 break
@@ -184,17 +198,24 @@ class Bench:
                     requests.append(source.requested)
         passed, asked = min(deadlines), min(requests)
         if passed <= self.now and passed <= asked:
-            found.append(Cause("ambient", "ambient", passed, passed))
+            until = passed if passed >= call.entered else self.now
+            found.append(Cause("ambient", "ambient", passed, until))
         elif asked <= self.now:
             last = self.now if since is None else max(asked, since)
             found.append(Cause("ambient", "ambient", min(asked, last), last))
         return min(found, key=lambda cause: cause.until) if found else None
 
     def delegation(
-        self, call: Call, added: tuple[Source, ...], node: Node, *, since: float | None = None
+        self,
+        call: Call,
+        added: tuple[Source, ...],
+        node: Node,
+        *,
+        since: float | None = None,
+        keep: bool = True,
     ) -> First | None:
         """Return the first cause of a delegation in time; ties go to the caller, then outwards (`WR-6`)."""
-        caller = self.caller(call, node=node, since=since)
+        caller = self.caller(call, node=node, since=since, keep=keep)
         best: First | None = None if caller is None else (caller, None)
         lexical = [
             source
@@ -202,6 +223,7 @@ class Bench:
             if link.role == "wrapper" and link.owner is call
             for source in link.sources
         ]
+        self.kernel.looks(added)
         for source in (*added, *lexical):
             cause = source.cause(self.now)
             if cause is not None and (best is None or cause.until < best[0].until):
@@ -242,7 +264,21 @@ class Bench:
         """Return the cancelled result: a replaced success keeps contexts and settlement (`CA-4`)."""
         contexts = call.contexts() if success is None else success.contexts
         code = ABORTED if call.invoked else BEFORE
+        call.cut = cause
         return Verdict("cancelled", code, call.settlement, cause, contexts)
+
+    def latest(self, call: Call, cause: Cause) -> Verdict:
+        """Return what stands when a `Cancelled` leaves wrappers (`WR-18`): the latest failure, else torn.
+
+        Whether a cancelled result counts as a failure there is open: it stays, or is made anew with
+        the cause of what ended the wrappers.
+        """
+        latest = call.latest
+        if latest is None or latest.outcome == "ok":
+            return self.torn(call, cause, latest)
+        if latest.outcome == "cancelled" and latest.cause != cause and self.kernel.choices.pick(2):
+            return self.torn(call, cause, latest)
+        return latest
 
     def failure(
         self, call: Call, code: str, *, contexts: tuple[str, ...] | None = None, cause: Cause | None = None

@@ -86,9 +86,10 @@ def _settled(bench: Bench, call: Call, attempt: Attempt, added: tuple[Source, ..
     else:
         call.settlement = "cancelled" if attempt.returned is None else "returned"
     first = bench.delegation(call, added, bench.kernel.current.node, since=began)
-    if call.row is None and bench.marked(call, BODY, since=began):
-        assert call.cause is not None
-        bench.count(BODY, _column(attempt), call.cause.kind)
+    caller = bench.caller(call, since=began)
+    if call.row is None and caller is not None:
+        call.row = BODY
+        bench.count(BODY, _column(attempt), caller.kind)
     elif first is None and _column(attempt) is Column.CANCELLED:
         bench.count("CA-21", Column.CANCELLED, "none")
     if attempt.broken:  # BO-7, BO-8, BO-11
@@ -147,9 +148,9 @@ class Body:
                 attempt.returned = end.valid
         except Broke as error:
             attempt.broken.extend(error.codes)
-            self.helpers.request(self.bench.now)
+            self.bench.kernel.request(self.helpers)
         except Cancelled:
-            self.helpers.request(self.bench.now)
+            self.bench.kernel.request(self.helpers)
         attempt.running -= 1
 
     def bound(self, action: p.Action) -> Flow[None]:
@@ -160,10 +161,11 @@ class Body:
                 self.attempt.running += 1
                 self.bench.kernel.spawn(self.task(script, function=False), self.nursery)
             case p.CancelNursery():
-                self.helpers.request(self.bench.now)
+                self.bench.kernel.request(self.helpers)
             case p.LeaveOpen():
                 self.attempt.left_open = True
             case p.Defer(text):
+                self.bench.kernel.writes(call)
                 call.deferred.append(Slot([text]))
             case p.Conclude():
                 call.concluded = True
@@ -179,6 +181,7 @@ class Body:
     def nested(self, action: p.Nested) -> Flow[None]:
         """Run an ordinary call whose ambient scopes include this body (`NE-2` to `NE-10`)."""
         slot = Slot()
+        self.bench.kernel.writes(self.call)
         self.call.deferred.append(slot)
         inner = Call(
             path=f"{self.call.path}/{action.tool}",

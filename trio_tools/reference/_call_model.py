@@ -60,8 +60,12 @@ class Life:
         What is decided is a result and whether the review follows (path R) or not (path F).
         """
         bench = self.bench
+        call.entered = self.world.kernel.now
         tool = bench.visible(call.tool)
-        call.finalizer = None if tool is None else tool.finalizer
+        finalizer = None if tool is None else tool.finalizer
+        # MA-1 captures it at entry; whether that is the batch's or the call's own is open.
+        if finalizer is call.finalizer or not call.batched or self.world.kernel.choices.pick(2):
+            call.finalizer = finalizer
         if call.arguments == "lossy":  # MA-8: even under a cancelled caller
             refused = bench.failure(call, "NOT_JSON", contexts=())
             if bench.marked(call, REFUSED):
@@ -86,12 +90,14 @@ class Life:
         row = OUTER if call.delegated else INNER
         cancelled = bench.marked(call, row)
         if column is not Column.CANCELLED:
-            return bench.ruled(call, row, column, verdict)
+            ruled, review = bench.ruled(call, row, column, verdict)
+            return ruled, review and ruled is not call.gone
         if not cancelled:  # stray
             return bench.ruled(call, row, column, bench.broken(call, Broke(None)))
-        torn = bench.ruled(call, row, column, verdict)
-        # WR-18: the latest failure stays.
-        return torn if verdict is None or verdict.outcome == "ok" else (verdict, True)
+        bench.ruled(call, row, column, verdict)
+        cause = bench.caller(call)
+        assert cause is not None
+        return bench.latest(call, cause), True
 
     def committed(self, call: Call, verdict: Verdict, review: bool) -> Flow[None]:
         """Review, then the final path: finalize, publish, observe (`BA-6`, `PU-4`)."""
@@ -124,6 +130,10 @@ class Life:
     def publish(self, call: Call, verdict: Verdict) -> None:
         """Publish the one result (`PU-5`) and show it to the observers, whose errors stay theirs (`PU-6`)."""
         call.latest = verdict
+        cause = verdict.cause
+        if cause is not None and cause.name == "timeout" and verdict.code != "TOOL_TIMEOUT":
+            self.bench.count("TI-19", "result", "timeout")
+        self.world.kernel.writes(self)
         self.bench.published.append(
             Published(
                 call.path,

@@ -38,15 +38,21 @@ class World:
     ambients: dict[str, Source] = field(factory=dict[str, Source])
     registered: set[str] = field(factory=set[str])
     steps: int = 0
+    counted: bool = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.counted = any(isinstance(cancel, p.CancelAtStep) for cancel in self.program.cancels)
 
     def cancel(self, target: p.Target) -> None:
         """Carry out a request to cancel, now."""
         source = self.ambients[target] if isinstance(target, str) else self.scopes[target]
-        source.request(self.kernel.now)
+        self.kernel.request(source)
 
     def step(self) -> None:
         """Count one action, and cancel what was to be cancelled when it begins."""
         self.steps += 1
+        if self.counted:
+            self.kernel.writes(self)
         for cancel in self.program.cancels:
             if isinstance(cancel, p.CancelAtStep) and cancel.step == self.steps:
                 self.cancel(cancel.target)
@@ -76,10 +82,11 @@ class Stage:
             case p.Shielded(seconds):
                 yield from kernel.within(kernel.sleep(seconds), shield=True, role="shield")
             case p.Hold(seconds):
-                kernel.now += seconds
+                kernel.hold(seconds)
             case p.CancelCaller(scope):
                 self.world.cancel(scope)
             case p.Unregister(tool):
+                kernel.writes(tool)
                 self.world.registered.discard(tool)
             case p.Fail(code):
                 raise Broke(code)

@@ -7,12 +7,12 @@ asked; nothing is delivered and no flag is kept, so there is no order of deliver
 who was first.
 
 Where several tasks are ready at one instant, their order is open: the machine asks a `Choices`
-object, and `explored` runs a program again for every answer. Deadlines are no tasks: at the instant
-of a deadline it has passed for everyone.
+object, and `explored` runs a program again for every answer that can matter. Deadlines are no tasks:
+at the instant of a deadline it has passed for everyone.
 """
 
 import math
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import TypeAlias, TypeVar, final
 
 from attrs import define, field, frozen
@@ -77,22 +77,32 @@ class Source:
     parents: "tuple[Source, ...]" = ()
     requested: float | None = None
 
-    def cause(self, now: float) -> Cause | None:
-        """Return what cancelled this first, if it is cancelled at ``now``.
-
-        The first cause in time is kept (`SC-4`). At the instant of the deadline the deadline has
-        already passed (`SC-5`), so a request at that instant comes second.
-        """
-        first: Cause | None = None
-        if self.deadline <= now:
-            first = Cause(self.deadline_kind, self.name, self.deadline, self.deadline)
-        if self.requested is not None and (first is None or self.requested < first.until):
-            first = Cause(self.kind, self.name, self.requested, self.requested)
+    def family(self) -> "Iterator[Source]":
+        """Iterate over this and everything whose cancellation is this one's too."""
+        yield self
         for parent in self.parents:
-            inherited = parent.cause(now)
-            if inherited is not None and (first is None or inherited.until < first.until):
-                first = inherited
-        return first
+            yield from parent.family()
+
+    def causes(self, now: float) -> list[Cause]:
+        """Return what cancelled this first, if it is cancelled at ``now``; several only at a tie.
+
+        The first cause in time is kept (`SC-4`). At the instant of its own deadline that deadline has
+        already passed (`SC-5`), so a request at that instant comes second. Between this and its
+        parents a tie is open.
+        """
+        found: list[Cause] = []
+        if self.deadline <= now:
+            found.append(Cause(self.deadline_kind, self.name, self.deadline, self.deadline))
+        if self.requested is not None and self.requested < self.deadline:
+            found.append(Cause(self.kind, self.name, self.requested, self.requested))
+        for parent in self.parents:
+            found += parent.causes(now)
+        earliest = min((cause.until for cause in found), default=now)
+        return [cause for cause in found if cause.until == earliest]
+
+    def cause(self, now: float) -> Cause | None:
+        """Return one of the first causes."""
+        return next(iter(self.causes(now)), None)
 
     def cancelled(self, now: float) -> bool:
         """Whether this is cancelled at ``now``, by the clock and not by a flag."""
@@ -103,8 +113,12 @@ class Source:
         )
 
     def request(self, now: float) -> None:
-        """Cancel this at ``now``, if it is not cancelled already (`SC-4`)."""
-        if not self.cancelled(now):
+        """Cancel this at ``now``, if it is not cancelled already (`SC-4`).
+
+        A cancelled owner is noticed within one pass (`SC-11`), so a request may still come before.
+        """
+        parents = any(parent.cancelled(now) for parent in self.parents if parent.kind != "ambient")
+        if self.requested is None and self.deadline > now and not parents:
             self.requested = now
 
     def next_deadline(self) -> float:
@@ -166,11 +180,12 @@ Flow: TypeAlias = Generator[Wait, None, T]
 @final
 @define(eq=False)
 class Task:
-    """One task: its generator, the chain that governs it, what it waits for."""
+    """One task: its generator, the chain that governs it, what it waits for and since which step."""
 
     flow: Flow[None]
     node: Node
     wait: Wait = field(factory=lambda: Wait(wake=-math.inf, cancellable=False))
+    parked: int = 0
 
     def ready(self, now: float) -> bool:
         """Whether the task would be resumed at ``now``."""
@@ -192,11 +207,13 @@ class Choices:
     """The answers to the open questions of one run, in order.
 
     ``path`` is followed as far as it goes, then the first answer is taken; ``taken`` records, for
-    each question, the answer and how many there were.
+    each question, the answer and how many there were. ``idle`` holds the questions whose answer made
+    no difference: whatever was ready did nothing that another could see.
     """
 
     path: tuple[int, ...] = ()
     taken: list[tuple[int, int]] = field(factory=list[tuple[int, int]])
+    idle: set[int] = field(factory=set[int])
 
     def pick(self, count: int) -> int:
         """Return an index below ``count``."""
@@ -212,18 +229,49 @@ def explored(run: Callable[[Choices], T], *, limit: int) -> Iterator[T]:
     """Yield what ``run`` returns for every sequence of answers, at most ``limit`` of them.
 
     The first sequence takes tasks in the order in which they became ready. Of two neighbouring
-    sequences the one that differs later comes first.
+    sequences the one that differs later comes first. Answers that cannot differ are left out.
     """
     path: tuple[int, ...] = ()
+    # The questions of the present path at which some run so far found that the answer matters.
+    matters: set[int] = set()
     for _ in range(limit):
         choices = Choices(path)
         yield run(choices)
         taken = choices.taken
-        while taken and taken[-1][0] + 1 == taken[-1][1]:
+        matters.update(set(range(len(taken))) - choices.idle)
+        while taken and (taken[-1][0] + 1 == taken[-1][1] or len(taken) - 1 not in matters):
             taken.pop()
+        matters.intersection_update(range(len(taken)))
         if not taken:
             return
         path = (*(answer for answer, _ in taken[:-1]), taken[-1][0] + 1)
+
+
+@final
+@define(eq=False)
+class Step:
+    """What one task did between two waits, as far as others can see it.
+
+    Attributes:
+        instant: counts the moments to which the clock was advanced while nothing was ready.
+        asked: the number of the question that chose this task; None where there was no choice.
+        reads: what the task looked at, by identity.
+        writes: what it changed.
+    """
+
+    task: Task
+    instant: int
+    asked: int | None
+    reads: set[object] = field(factory=set[object])
+    writes: set[object] = field(factory=set[object])
+
+    def disturbs(self, other: "Step") -> bool:
+        """Whether the order of the two matters; that of one task's own steps is not open."""
+        return self.task is not other.task and not (
+            self.writes.isdisjoint(other.reads)
+            and self.writes.isdisjoint(other.writes)
+            and self.reads.isdisjoint(other.writes)
+        )
 
 
 @final
@@ -235,6 +283,9 @@ class Kernel:
     now: float = 0
     tasks: list[Task] = field(factory=list[Task])
     current: Task = field(init=False)
+    trail: list[Step] = field(factory=list[Step])
+    instant: int = 0
+    held: tuple[int, float] | None = None
 
     def spawn(self, flow: Flow[None], node: Node) -> None:
         """Add a task that is ready at once, and runs up to its first wait whatever governs it."""
@@ -245,26 +296,89 @@ class Kernel:
         while self.tasks:
             now = self.now
             ready = [task for task in self.tasks if task.ready(now)]
-            if not ready:
-                later = min(task.next_time() for task in self.tasks)
-                if later == math.inf:
-                    return
-                self.now = max(now, later)
+            if ready:
+                asked = None if len(ready) == 1 else len(self.choices.taken)
+                task = ready[self.choices.pick(len(ready))]
+                self.trail.append(Step(task, self.instant, asked))
+                self._resume(task)
                 continue
-            self._resume(ready[self.choices.pick(len(ready))])
+            later = min(task.next_time() for task in self.tasks)
+            if later == math.inf:
+                break
+            self.now = max(now, later)
+            self.instant += 1
+            self.held = None
+        self._find_idle()
 
     def _resume(self, task: Task) -> None:
         self.current = task
+        for node in task.node.visible():
+            self.looks(node.sources)
         # Last in the list, so that the default order is first come, first served.
         self.tasks.remove(task)
         try:
-            if task.wait.cancellable and task.node.cancelled(self.now):
+            if task.wait.cancellable and task.node.cancelled(self.now) and not self._slips(task):
                 task.wait = task.flow.throw(Cancelled())
             else:
                 task.wait = next(task.flow)
         except StopIteration:
             return
+        task.parked = len(self.trail)
         self.tasks.append(task)
+
+    def _slips(self, task: Task) -> bool:
+        """Whether a task that was ready before the loop was held goes on as if no deadline had passed.
+
+        A deadline need not be acted on before the scheduler's next pass; the task may be of this one.
+        """
+        if self.held is None:
+            return False
+        step, before = self.held
+        early = task.parked < step and task.wait.wake <= before and not task.node.cancelled(before)
+        return early and bool(self.choices.pick(2))
+
+    def looks(self, sources: Iterable[Source]) -> None:
+        """Note that the running task looked whether these are cancelled."""
+        reads = self.trail[-1].reads
+        for source in sources:
+            reads.update(source.family())
+
+    def request(self, source: Source) -> None:
+        """Cancel ``source`` now, from the running task."""
+        self.writes(source)
+        source.request(self.now)
+
+    def hold(self, seconds: float) -> None:
+        """Advance the clock while the running task keeps the loop: everybody sees that."""
+        if self.held is None:
+            self.held = len(self.trail), self.now
+        self.now += seconds
+        self.writes(self)
+
+    def reads(self, thing: object) -> None:
+        """Note that the running task looked at something that others change."""
+        self.trail[-1].reads.add(thing)
+
+    def writes(self, thing: object) -> None:
+        """Note that the running task changed something that others look at."""
+        self.trail[-1].writes.add(thing)
+
+    def _find_idle(self) -> None:
+        """Find the questions whose answer made no difference.
+
+        If from some step on, at its instant, no two steps of different tasks disturb each other, then
+        every other order from there leads to the same.
+        """
+        later: list[Step] = []
+        open_ = False
+        for step in reversed(self.trail):
+            if later and later[-1].instant != step.instant:
+                later, open_ = [], False
+            step.reads.add(self)
+            open_ = open_ or any(step.disturbs(other) for other in later)
+            later.append(step)
+            if step.asked is not None and not open_:
+                self.choices.idle.add(step.asked)
 
     def sleep(self, seconds: float) -> Flow[None]:
         """Sleep, unshielded; zero seconds are one checkpoint."""

@@ -1,7 +1,5 @@
 """Wrappers in the model, the timeout wrapper among them (`WR-1` to `WR-21`, `TI-1` to `TI-19`)."""
 
-from typing import final
-
 from attrs import evolve
 
 from . import _call_program as p
@@ -47,13 +45,12 @@ def _count(bench: Bench, call: Call, budget: Source, first: First | None, verdic
             rows.append("TI-11" if verdict.cause == passed or verdict.outcome == "failed" else "TI-12")
     elif passed is not None and caller is not None:
         rows.append("TI-15" if caller.until == passed.until else "TI-13")
-    if first[1] is not None and first[1] is not budget and first[0].kind == "deadline":
-        rows.append("TI-18")
+    held = bench.kernel.held
+    if held is not None and first[1] is budget and held[1] < budget.deadline:
+        rows.append("TI-16")
     own = call.scope.cause(bench.now)
     if own is not None and own.kind == "deadline" and first[0] == own:
         rows.append("TI-17")
-    if caller is not None and (caller.kind, caller.name) == ("deadline", "timeout"):
-        rows.append("TI-19")
     for row in rows:
         bench.count(row, "result", "timeout")
 
@@ -64,19 +61,28 @@ def _proceed(
     """Delegate from wrapper ``index`` with the sources ``own`` added to those of its view (`WR-4`)."""
     added = (*outer, *own)
     flow = _wrapper(bench, call, index + 1, added)
+    # WR-4, WR-8: a shield that the wrapper opened around this detaches none of these.
+    sources = (call.scope, call.sibling, *added)
     try:
-        verdict = yield from bench.kernel.within(flow, sources=own, role="added")
+        verdict = yield from bench.kernel.within(flow, sources=sources, role="added")
     except Cancelled:
         # WR-9: a source added here ended the inner wrappers, or something else did.
         first = bench.delegation(call, added, bench.kernel.current.node)
         if first is None or first[1] not in own:
             raise
-        latest = call.latest
-        if latest is None or latest.outcome == "ok":
-            latest = bench.torn(call, first[0], latest)
-        call.latest = latest
-        return latest, first
-    return verdict, bench.delegation(call, added, bench.kernel.current.node)
+        call.latest = bench.latest(call, first[0])
+        return call.latest, first
+    first = bench.delegation(call, added, bench.kernel.current.node)
+    if first is not None:
+        call.cut = first[0]
+        if first[1] in own and first[0].kind == "deadline" and index >= 0 and _budget(added) is not None:
+            bench.count("TI-18", "result", "timeout")
+    return verdict, first
+
+
+def _budget(added: tuple[Source, ...]) -> Source | None:
+    """Return the budget of the call, if it has one."""
+    return next((source for source in added if source.name == "timeout"), None)
 
 
 def _wrapper(bench: Bench, call: Call, index: int, added: tuple[Source, ...]) -> Flow[Verdict]:
@@ -103,7 +109,8 @@ def _wrapper(bench: Bench, call: Call, index: int, added: tuple[Source, ...]) ->
                 break
 
     yield from Stage(bench.world, bound).carry_out(script.script)
-    verdict = _finished(bench, call, script, last, own_cause, added)
+    first = bench.delegation(call, added, bench.kernel.current.node)
+    verdict = _finished(bench, call, script, last, own_cause, first)
     call.latest = verdict
     return verdict
 
@@ -150,27 +157,19 @@ def _delegated(
         return None
 
 
-@final
-class _Gone(Broke):
-    """The tool of a wrapper-made success is gone: UNKNOWN_TOOL, F (`WR-14`)."""
-
-    def __init__(self) -> None:
-        super().__init__("UNKNOWN_TOOL")
-
-
 def _finished(
     bench: Bench,
     call: Call,
     script: p.WrapperScript,
     last: Verdict | None,
     own: Cause | None,
-    added: tuple[Source, ...],
+    first: First | None,
 ) -> Verdict:
     """Return what the wrapper returns, as the registry takes it (`WR-14` to `WR-17`)."""
     finish = script.finish
     if finish in {"last", "context", "translate"} and last is None:
         finish = "failure"
-    contexts = (*call.contexts(), script.name)  # WR-21
+    contexts = (script.name,)  # those of the result that the wrapper made, and no others
     match finish:
         case "translate" if own is not None and own.name == script.name:  # WR-19, CA-6
             return bench.failure(call, script.name, contexts=contexts, cause=own)
@@ -184,15 +183,20 @@ def _finished(
         case "success":
             return _made(bench, call, Verdict("ok", None, call.settlement, None, contexts))
         case "invalid":
-            unchecked = _made(bench, call, Verdict("ok", None, call.settlement, None, contexts))
-            return bench.failure(call, "INVALID_TOOL_OUTPUT", contexts=unchecked.contexts)
+            checked = _made(bench, call, Verdict("ok", None, call.settlement, None, contexts))
+            if checked is call.gone:
+                return checked
+            return bench.failure(call, "INVALID_TOOL_OUTPUT", contexts=contexts)
         case "failure":
             return bench.failure(call, script.name, contexts=contexts)
         case "cancelled":
-            first = bench.delegation(call, added, bench.kernel.current.node)
-            if first is None:  # WR-16
+            cause = None if first is None else first[0]
+            # Whether what ended a delegation earlier, and is over, counts here is open.
+            if cause is None and call.cut is not None and bench.kernel.choices.pick(2):
+                cause = call.cut
+            if cause is None:  # WR-16
                 raise Broke(None)
-            return Verdict("cancelled", ABORTED, call.settlement, first[0], contexts)
+            return Verdict("cancelled", ABORTED, call.settlement, cause, contexts)
         case "malformed":  # WR-17
             raise Broke(None)
 
@@ -200,5 +204,6 @@ def _finished(
 def _made(bench: Bench, call: Call, made: Verdict) -> Verdict:
     """Check a wrapper-made success against the tool as it now is (`WR-14`)."""
     if bench.visible(call.tool) is None:
-        raise _Gone
+        call.gone = bench.failure(call, "UNKNOWN_TOOL", contexts=made.contexts)
+        return call.gone
     return made

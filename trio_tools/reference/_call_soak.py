@@ -1,0 +1,122 @@
+"""Runs programs in bulk: as many as fit into a time, or a given number, from one seed."""
+
+import random
+import time
+from collections.abc import Callable
+from typing import final
+
+from attrs import define, field
+
+from ._call_check import Coverage, Judgement, judge
+from ._call_generate import Dice, generated
+from ._call_program import CallProgram
+from ._call_shrink import shrink
+
+__all__ = ["SoakReport", "soak_calls"]
+
+
+@final
+@define(eq=False)
+class SoakReport:
+    """What a soak has shown.
+
+    Attributes:
+        seed: the seed of the first program; program number ``n`` has seed ``seed + n``.
+        programs: how many were run.
+        seconds: for how long, on one core.
+        coverage: the cells that the runs touched.
+        unsure: the seeds whose orders were too many to explore; neither agreement nor disagreement.
+        disagreements: shrunk, each with its seed.
+    """
+
+    seed: int
+    programs: int = 0
+    seconds: float = 0.0
+    coverage: Coverage = field(factory=Coverage)
+    unsure: list[int] = field(factory=list[int])
+    disagreements: list[tuple[int, Judgement]] = field(factory=list[tuple[int, Judgement]])
+
+    @property
+    def rate(self) -> float:
+        """Programs per second, model and run together."""
+        return self.programs / self.seconds if self.seconds else 0.0
+
+    def __str__(self) -> str:
+        """Return the report as text."""
+        missing = self.coverage.missing()
+        lines = [
+            f"{self.programs} programs from seed {self.seed} in {self.seconds:.1f} s",
+            f"{self.rate:.0f} programs a second",
+            f"{len(self.disagreements)} disagreements, {len(self.unsure)} with too many orders to explore",
+            f"{len(missing)} reachable cells not reached"
+            + "".join(f"\n  {cell.row} {cell.column} {cell.kind}" for cell in missing),
+            "",
+            str(self.coverage),
+        ]
+        for seed, judgement in self.disagreements:
+            lines += ["", f"disagreement, seed {seed}:", str(judgement)]
+        return "\n".join(lines)
+
+
+def soak_calls(
+    *,
+    seconds: float | None = None,
+    programs: int | None = None,
+    seed: int = 0,
+    most: int = 10,
+    progress: Callable[[SoakReport], None] | None = None,
+) -> SoakReport:
+    """Run random call programs on the runtime and hold each against the model.
+
+    Args:
+        seconds: how long to go on, in real seconds; None for no limit.
+        programs: how many programs to run; None for no limit. One of the two is needed.
+        seed: the seed of the first program.
+        most: stop after this many disagreements.
+        progress: called after each thousand programs.
+
+    Raises:
+        ValueError: when neither ``seconds`` nor ``programs`` is given.
+    """
+    if seconds is None and programs is None:
+        raise ValueError("a soak needs an end: seconds, programs, or both")
+    report = SoakReport(seed)
+    began = time.perf_counter()
+    while (seconds is None or report.seconds < seconds) and (programs is None or report.programs < programs):
+        number = seed + report.programs
+        judgement = judge(program_of_seed(number), schedule=number)
+        report.programs += 1
+        report.seconds = time.perf_counter() - began
+        report.coverage.add(judgement.cells)
+        if judgement.open:
+            report.unsure.append(number)
+        elif not judgement.agrees:
+            smallest = shrink(judgement.program, disagrees)
+            report.disagreements.append((number, _differing(smallest) or judgement))
+            if len(report.disagreements) >= most:
+                break
+        if progress is not None and report.programs % 1000 == 0:
+            progress(report)
+    return report
+
+
+def program_of_seed(seed: int) -> CallProgram:
+    """Return the program of a seed."""
+    return generated(Dice(random.Random(seed)))
+
+
+def disagrees(program: CallProgram) -> bool:
+    """Whether runtime and model differ on ``program`` for certain, under one of a few schedules."""
+    return _differing(program) is not None
+
+
+def _differing(program: CallProgram) -> Judgement | None:
+    for schedule in range(SCHEDULES):
+        judgement = judge(program, schedule=schedule)
+        if not judgement.agrees and not judgement.open:
+            return judgement
+    return None
+
+
+SCHEDULES = 4
+"""How many orders of tasks a smaller program is tried with."""
