@@ -1,6 +1,5 @@
 """Wrappers around dispatch: what each delegates, under which sources, and what may come back."""
 
-from contextlib import nullcontext
 from typing import Final, cast, final
 
 import trio
@@ -55,13 +54,13 @@ async def _delegate(
     if index == len(chain):
         return await _dispatch(life, sources)
     wrapper = chain[index]
-    proceed = _Proceed(life, chain, index + 1, view)
     # The library's own wrapper never waits for anything but what it delegates to.
     if wrapper is enforce_timeouts:
-        return _checked(life, await wrapper(view, proceed))
+        return _checked(life, await wrapper(view, _Proceed(life, chain, index + 1, view)))
     life.stale = True
-    spanned = life.spans and life.spans[-1].sources == sources
-    with nullcontext() if spanned else governed(life, sources):
+    # Never one span for two wrappers: the outer one may shield the inner one, or run it in another task.
+    with governed(life, sources):
+        proceed = _Proceed(life, chain, index + 1, view)
         try:
             answer = await wrapper(view, proceed)
         finally:

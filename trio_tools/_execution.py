@@ -298,24 +298,38 @@ class Life:
     def _observe_within_spans(self, sources: tuple[Source, ...], now: float) -> None:
         """Tell apart the ambient scopes, ours, and those of wrappers, all of which the frame reads."""
         ours = tuple(source for source in sources if not isinstance(source, Ambient))
-        if earliest(ours, now) is not None:
-            self.ambient.observe_hidden(now)
-        elif self._wrapper_cancelled(now):
-            self.ambient.noticed = None
-            if self.lexical is not None:
-                self.lexical.observe(-math.inf, now)
-        else:
-            if self.lexical is not None:
-                self.lexical.noticed = None
-            self.ambient.observe(-math.inf, now)
+        if earliest(ours, now) is None:
+            self._observe_not_ours(now)
+        # Whatever else is hidden behind the scope that was told: a deadline read before still counts.
+        self.ambient.observe_hidden(now)
+        if self.lexical is not None:
+            self.lexical.observe_hidden(now)
 
-    def _wrapper_cancelled(self, now: float) -> bool:
-        """Return whether a scope within the wrappers cancels, and not one around the call (`WR-7`)."""
-        outermost = self.spans[0].trio_scope
-        outermost.shield = True
+    def _observe_not_ours(self, now: float) -> None:
+        """Note which scope cancels the frame, which none of our sources does: a wrapper's, or an outer."""
+        if self.lexical is None or not self._cancelled_within(self.spans[0], now):
+            told, other = self.ambient, self.lexical
+        else:
+            told, other = self.lexical, self.ambient
+        told.observe(-math.inf, now)
+        if other is not None:
+            other.noticed = None
+
+    def _cancelled_within(self, span: FusedScope, now: float) -> bool:
+        """Return whether the frame would be cancelled if nothing around ``span`` reached it (`WR-7`)."""
+        span.trio_scope.shield = True
         effective = trio.current_effective_deadline()
-        outermost.shield = False
+        span.trio_scope.shield = False
         return effective <= now
+
+    def cause_within(self, now: float) -> CancelCause | None:
+        """Return why the body is being cancelled, asked in a frame that may be within it (`NE-4`)."""
+        cause = self.cause_at(now)
+        unsure = cause is None or self.ambient.noticed is not None
+        if unsure and self.delegation and not self._cancelled_within(self.spans[-1], now):
+            self._observe_within_spans(self.delegation, now)
+            return self.cause_at(now)
+        return cause
 
     def cause_at(self, now: float) -> CancelCause | None:
         """Return why the body, or before and after it the call, is being cancelled."""
@@ -324,11 +338,15 @@ class Life:
     def notice(self) -> None:
         """Take note that trio wants to cancel the task that is parked for the body (`SC-14`)."""
         now = self.clock.current_time()
-        if earliest(self.delegation, now) is None:
-            if self.lexical is None:
-                self.ambient.observe(-math.inf, now)
-            else:
-                self.ambient.noticed = self.lexical.noticed = now
+        if earliest(self.delegation, now) is not None:
+            return
+        if self.lexical is None:
+            self.ambient.observe(-math.inf, now)
+        elif min(self.ambient.deadline, self.lexical.deadline) <= now:
+            self.ambient.observe_hidden(now)
+            self.lexical.observe_hidden(now)
+        else:
+            self.ambient.noticed = self.lexical.noticed = now
 
     def body_contexts(self) -> tuple[Context, ...]:
         """Return what bodies of this call deferred, nested contexts where they were forwarded (`NE-6`)."""

@@ -257,7 +257,7 @@ def admit(
     if ambient is None:
         ambient = Ambient()
     if parent is not None:
-        ambient.enclosing = parent.cause_at
+        ambient.enclosing = parent.cause_within
     life = Life(
         call_id=call.call_id,
         root_call_id=call.root_call_id or (call.call_id if parent is None else parent.root_call_id),
