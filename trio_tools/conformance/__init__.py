@@ -5,12 +5,20 @@ requirements. See the page "Conformance" of the documentation.
 """
 
 from ._case import Case, Kind, Mode, TokenError, Way
-from ._check import CheckError, check_tool, replay
+from ._check import CheckError, ToolCheck, check_tool, replay
 from ._fixture import Fixture, FixtureError
 from ._judges import Complaint
+from ._known import KnownFailure, ProfileError, excused, read_profile
 from ._manifest import MANIFEST, Requirement, Verdict
 from ._profile import Profile
-from ._report import ConformanceError, Finding, Report
+from ._report import (
+    ConformanceError,
+    Finding,
+    Report,
+    reports_to_html,
+    reports_to_json,
+    reports_to_junit,
+)
 from ._schedule import ScheduleError
 
 __all__ = [
@@ -23,14 +31,22 @@ __all__ = [
     "Fixture",
     "FixtureError",
     "Kind",
+    "KnownFailure",
     "Mode",
     "Profile",
+    "ProfileError",
     "Report",
     "Requirement",
     "ScheduleError",
     "TokenError",
+    "ToolCheck",
     "Verdict",
     "Way",
     "check_tool",
+    "excused",
+    "read_profile",
     "replay",
+    "reports_to_html",
+    "reports_to_json",
+    "reports_to_junit",
 ]

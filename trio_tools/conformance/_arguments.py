@@ -2,10 +2,12 @@
 
 import json
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from trio_tools import Tool
+from trio_tools import JsonValue, Tool, thaw
+
+from ._derive import SchemaError, strategy_for
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -63,20 +65,9 @@ def _strategy(tool: Tool, source: object) -> "SearchStrategy[Any]":
 
 def _derived(tool: Tool) -> "SearchStrategy[Any]":
     try:
-        from hypothesis_jsonschema import from_schema  # pyright: ignore[reportUnknownVariableType]
-    except ModuleNotFoundError as error:
-        raise ArgumentsError(
-            "arguments are derived from the schema by hypothesis-jsonschema: install trio-tools[conformance]"
-        ) from error
-    schema = cast("dict[str, Any]", _thawed(tool.schema()["parameters"]))
-    if isinstance(schema.get("properties"), dict):
-        # Unknown keys would be dropped before the body sees them.
-        schema = {**schema, "additionalProperties": False}
-    return cast("SearchStrategy[Any]", from_schema(schema))
-
-
-def _thawed(value: object) -> Any:
-    return json.loads(json.dumps(value))
+        return strategy_for(cast("Mapping[str, Any]", thaw(cast("JsonValue", tool.parameters))))
+    except SchemaError as error:
+        raise ArgumentsError(f"no arguments can be derived from the schema, give some: {error}") from error
 
 
 def _drawn(strategy: "SearchStrategy[Any]", count: int, seed: int) -> list[Any]:

@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NoReturn, final
 
+import trio
 from attrs import define, field, frozen
 
 from trio_tools import Tool
@@ -25,13 +26,64 @@ from ._runner import Runner, Subject
 from ._site import Site
 from ._workers import Answer, WorkerError, answers
 
-__all__ = ["CheckError", "check_tool", "replay"]
+__all__ = ["CheckError", "ToolCheck", "check_tool", "replay"]
 
 _IDS: Final = {requirement.id: index for index, requirement in enumerate(MANIFEST)}
 
 
 class CheckError(ValueError):
     """A tool cannot be checked at all: the target, its arguments or its fixture do not work."""
+
+
+@final
+@frozen(kw_only=True)
+class ToolCheck:
+    """A tool together with how it is to be checked: what a target of the command line or of pytest may be.
+
+    Attributes:
+        tool: a `Tool`, or an ``async def`` function.
+        arguments: a strategy or a sequence of examples, None to derive them from the schema.
+        setup: makes the fixture of each run.
+        profile: limits and budget, None for what the caller says.
+        max_examples: how many arguments objects are drawn.
+    """
+
+    tool: object
+    arguments: Any = None
+    setup: Setup | None = None
+    profile: Profile | None = None
+    max_examples: int = 3
+
+    @property
+    def name(self) -> str:
+        """The name of the tool."""
+        return _tool_of(self.tool).name
+
+    def run(
+        self,
+        *,
+        profile: Profile | None = None,
+        seed: int | None = None,
+        processes: int | None = None,
+        on_progress: Callable[[int, int], None] | None = None,
+    ) -> Report:
+        """Check the tool, as `check_tool` does; ``profile`` holds where the check has none of its own."""
+        return check_tool(
+            self.tool,
+            arguments=self.arguments,
+            setup=self.setup,
+            profile=self.profile or profile,
+            max_examples=self.max_examples,
+            seed=seed,
+            processes=processes,
+            on_progress=on_progress,
+        )
+
+    def replay(
+        self, token: str, *, profile: Profile | None = None
+    ) -> tuple[Case, list[tuple[str, Complaint]]]:
+        """Run one case again, as `replay` does."""
+        return replay(self.tool, token, setup=self.setup, profile=self.profile or profile)
 
 
 def check_tool(
@@ -64,6 +116,7 @@ def check_tool(
     Raises:
         CheckError: when the tool cannot be checked; the message is one line.
     """
+    _refuse_inside_trio()
     subject = Subject(tool=_tool_of(tool), setup=setup, profile=profile or Profile())
     chosen = zlib.crc32(subject.tool.name.encode()) if seed is None else seed
     try:
@@ -103,6 +156,14 @@ def replay(
     except WorkerError as error:
         raise CheckError(str(error)) from error
     return case, _complaints(answer)
+
+
+def _refuse_inside_trio() -> None:
+    try:
+        trio.lowlevel.current_trio_token()
+    except RuntimeError:
+        return
+    raise CheckError("a check starts trio runs of its own: call it from a test that is not async")
 
 
 def _tool_of(tool: object) -> Tool:
@@ -366,11 +427,11 @@ class _Check:
         decided = sum(bool(answer["d"] & bit) for answer in self.answers)
         if decided:
             return Verdict.PASS, f"{decided} runs"
-        unended = [answer["u"] for answer in self.answers if answer.get("u")]
-        if unended:
-            return Verdict.UNRESOLVED, "no run ended by itself"
-        if requirement.silent is not None:
+        cancelled = any(case.kind is not Kind.REFERENCE for case in self.cases)
+        if requirement.silent is not None and cancelled:
             return Verdict.NOT_APPLICABLE, requirement.silent
+        if any(answer.get("u") for answer in self.answers):
+            return Verdict.UNRESOLVED, "no run ended by itself"
         return Verdict.UNRESOLVED, "no run reached the place where this is decided"
 
     def _confirmed(self, each: str, seen: Sequence[_Seen], source: object) -> Finding | None:

@@ -87,9 +87,9 @@ def _has_fixture(subject: Subject) -> str | None:
 
 def _claims(effect: Effect) -> Callable[[Subject], str | None]:
     def claims(subject: Subject) -> str | None:
-        return (
-            None if subject.tool.effect is effect else f"the tool does not declare the effect {effect.value}"
-        )
+        if subject.tool.effect is not effect:
+            return f"the tool does not declare the effect {effect.value}"
+        return None if subject.setup is not None else "no setup, so there is no state to compare"
 
     return claims
 
@@ -104,6 +104,7 @@ def _claims_timeout(subject: Subject) -> str | None:
 
 _RUNS: Final = frozenset({Kind.REFERENCE, Kind.CANCEL, Kind.TIMEOUT})
 _CANCELS: Final = frozenset({Kind.CANCEL})
+_NO_SNAPSHOT: Final = "the fixture has no snapshot"
 _NO_REACH: Final = "no cancellation reached the body: it has no checkpoint outside a shield"
 
 MANIFEST: Final = (
@@ -265,11 +266,12 @@ MANIFEST: Final = (
     Requirement(
         id="TT-19",
         title="is idempotent, if it says so",
-        sentence="The same call twice, or again after a cancelled one, leaves the state that one call leaves.",
+        sentence="The same call again, also after a cancelled one, leaves the state that one call leaves.",
         rules=("WR-13",),
         kinds=frozenset({Kind.REPEAT}),
         judge=is_idempotent,
         applies=_claims(Effect.IDEMPOTENT_WRITE),
+        silent=_NO_SNAPSHOT,
     ),
     Requirement(
         id="TT-20",
@@ -279,6 +281,7 @@ MANIFEST: Final = (
         kinds=_RUNS,
         judge=is_read_only,
         applies=_claims(Effect.READ_ONLY),
+        silent=_NO_SNAPSHOT,
     ),
     Requirement(
         id="TT-21",
@@ -311,7 +314,7 @@ MANIFEST: Final = (
     Requirement(
         id="TT-24",
         title="ends the same by every route",
-        sentence="Alone, in a batch, nested, through a layer or past neutral hooks, the call ends the same way.",
+        sentence="Alone, batched, nested, through a layer or past neutral hooks, a call ends the same way.",
         rules=("NE-2", "LA-7", "BA-1"),
         kinds=frozenset({Kind.ROUTES}),
         judge=is_the_same_everywhere,

@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, final
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from trio_tools import Effect
 
@@ -106,10 +106,16 @@ def _reordered(case: Case, choices: Sequence[int], most: int) -> Iterator[Case]:
 
 
 def second_wave(subject: Subject, cases: Sequence[Case], answers: Sequence[dict[str, Any]]) -> list[Case]:
-    """Return what the first wave makes possible: another cancellation inside each cleanup, other orders."""
+    """Return what the first wave makes possible: other orders, and another cancellation in each cleanup."""
     profile = subject.profile
     found: list[Case] = []
     for case, answer in zip(cases, answers, strict=True):
+        if case.kind is Kind.REFERENCE and case.deviations and "n" in answer:
+            other = Reference(arguments=case.arguments, steps=answer["n"], resumes=answer["r"])
+            found += [
+                evolve(cancelled, deviations=case.deviations)
+                for cancelled in _cases(Kind.CANCEL, other, places(other, from_thread=False), (Way.CALLER,))
+            ]
         if case.kind is Kind.PAIR and case.step == 0 and "ch" in answer:
             found += _reordered(case, answer["ch"], profile.max_schedules)
         if case.kind is not Kind.CANCEL or case.way is not Way.CALLER or not profile.second_cancels:

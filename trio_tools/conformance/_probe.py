@@ -77,7 +77,7 @@ class Delivery:
 @final
 @frozen
 class Tick:
-    """One thing that happened in a lane of the picture: ``start``, ``step``, ``cancel``, ``sent``, ``end``."""
+    """One thing that happened in a lane of the picture: start, step, cancel, sent, end, or over."""
 
     lane: int
     step: int
@@ -113,7 +113,7 @@ class Probe(trio.abc.Instrument):
         resumes: how many times one was about to be resumed.
         lanes: every task of the family, living or not.
         deliveries: every `trio.Cancelled` sent into the family, in order.
-        body: how the body's function ended: ``""`` while it has not, ``returned``, ``raised`` or ``cancelled``.
+        body: how the body's function ended: ``returned``, ``raised``, ``cancelled``, or not yet.
         error: what it raised.
         fired: whether the armed action has been done.
         fired_step: the number of steps then.
@@ -136,7 +136,7 @@ class Probe(trio.abc.Instrument):
         self.progress: Callable[[int], None] = lambda _stage: None
         self.on_fired: Callable[[], None] = lambda: None
         self.slow_seconds = 0.0
-        self.on_enter: Callable[[Lane], None] | None = None
+        self.on_enter: Callable[[], None] | None = None
         self.restart()
 
     def restart(self, *, draw: bool = False) -> None:
@@ -162,6 +162,7 @@ class Probe(trio.abc.Instrument):
         self.our_sources: frozenset[str] = frozenset()
         self.stranger_steps = 0
         self._alarmed: Site | None = None
+        self._acting = False
         self._block: dict[int, Callable[[], None]] = {}
         self._resume: dict[int, Callable[[], None]] = {}
         self._began = 0.0
@@ -190,6 +191,11 @@ class Probe(trio.abc.Instrument):
             number = 0 if lane is None else lane.number
             self.ticks.append(Tick(number, self.steps, self.clock.now, "cancel", str(self.fired_site or "")))
 
+    def note_over(self) -> None:
+        """Note in the picture that the call has ended for its caller."""
+        if self.ticks is not None:
+            self.ticks.append(Tick(-1, self.steps, self.clock.now, "over", ""))
+
     @property
     def alive(self) -> list[Lane]:
         """The tasks of the family that have not ended."""
@@ -208,7 +214,7 @@ class Probe(trio.abc.Instrument):
         self._begin_step()
         self._tick(lane, "start")
         if self.on_enter is not None:
-            self.on_enter(lane)
+            self._act(lane, self.on_enter)
         try:
             value = await _Stepped(coroutine, lane, self)
         except BaseException as error:
@@ -281,7 +287,7 @@ class Probe(trio.abc.Instrument):
             spawner = trio.lowlevel.current_task()
         except RuntimeError:
             return
-        if spawner not in self._family:
+        if spawner not in self._family or self._acting:
             return
         lane = Lane(len(self.lanes), task.name, task, task.coro)
         self.lanes.append(lane)
@@ -318,8 +324,7 @@ class Probe(trio.abc.Instrument):
         if self._resume:
             action = self._resume.pop(self.resumes, None)
             if action is not None:
-                self.note_fired(lane)
-                action()
+                self._act(lane, action)
         self._begin_step()
 
     def _measure(self, lane: Lane | None) -> None:
@@ -358,10 +363,16 @@ class Probe(trio.abc.Instrument):
         if self._block:
             action = self._block.pop(self.steps, None)
             if action is not None:
-                self.note_fired(lane)
-                action()
+                self._act(lane, action)
         if self.steps > self.step_limit:
             self.on_stuck("steps")
+
+    def _act(self, lane: Lane | None, action: Callable[[], None]) -> None:
+        """Do what was armed; a task that this starts is the registry's, not the tool's."""
+        self._acting = True
+        self.note_fired(lane)
+        action()
+        self._acting = False
 
 
 class _Stepped:

@@ -23,7 +23,7 @@ from ._census import Census, Generators, generator_site, leftovers_since, take_c
 from ._clock import VirtualClock
 from ._fixture import Setup, World, opened
 from ._observation import Ending, Observation
-from ._probe import Lane, Probe
+from ._probe import Probe
 from ._profile import Profile
 from ._schedule import Schedule, ordered
 from ._site import site_of
@@ -181,21 +181,22 @@ class Runner:
             if case.step > 0:
                 probe.arm(case.step, resume=case.mode is Mode.RESUME, action=fire)
             elif case.mode is Mode.BLOCK:
-                before = partial(self._fire_first, None, fire)
+                before = partial(self._fire_before, fire)
             else:
-                probe.on_enter = partial(self._fire_first, action=fire)
+                probe.on_enter = fire
             if case.second is not None:
                 mode, step = case.second
                 probe.arm(step, resume=mode is Mode.RESUME, action=call.shut_down)
         await call.run(route=route, first=before)
         self._stop = None
         probe.on_enter = None
+        probe.note_over()
         if call.ending is not None:
             self._seen.endings.append(call.ending)
 
-    def _fire_first(self, lane: Lane | None, action: Callable[[], None]) -> None:
-        self._probe.note_fired(lane)
-        action()
+    def _fire_before(self, fire: Callable[[], None]) -> None:
+        self._probe.note_fired(None)
+        fire()
 
     def _fire(self, call: Call, case: Case) -> None:
         if case.kind is Kind.TIMEOUT:

@@ -83,6 +83,8 @@ def await_frames(coroutine: object) -> Iterator[tuple[FrameType, int]]:
     while coroutine is not None:
         frame: FrameType | None
         if (frame := getattr(coroutine, "cr_frame", None)) is not None:
+            if not coroutine.cr_suspended:  # type: ignore[attr-defined]
+                return  # it has not begun
             coroutine = coroutine.cr_await  # type: ignore[attr-defined]
         elif (frame := getattr(coroutine, "gi_frame", None)) is not None:
             coroutine = coroutine.gi_yieldfrom  # type: ignore[attr-defined]
@@ -111,8 +113,6 @@ def site_of(coroutine: object) -> Site | None:
     """Return the innermost line of a suspended coroutine that belongs to a tool rather than a library."""
     found: tuple[FrameType, int] | None = None
     for frame, line in await_frames(coroutine):
-        if frame.f_lasti < 0:
-            break  # it has not begun
         if not is_foreign(frame.f_code.co_filename):
             found = frame, line
     return None if found is None else Site.of(found[0].f_code, found[1])

@@ -1,0 +1,274 @@
+"""``trio-tools check``: whether tools stop when they are cancelled, and what they leave behind."""
+
+import argparse
+import contextlib
+import inspect
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Final, TextIO, cast, final
+
+from attrs import define, evolve, field
+
+from trio_tools.conformance import (
+    MANIFEST,
+    CheckError,
+    KnownFailure,
+    Profile,
+    ProfileError,
+    Report,
+    TokenError,
+    ToolCheck,
+    Verdict,
+    excused,
+    read_profile,
+    reports_to_html,
+    reports_to_json,
+    reports_to_junit,
+)
+
+from ._command import Subparsers
+from ._failure import FINE, FOUND, UNRESOLVED, USAGE, CommandError, one_line
+from ._target import TARGET_HELP, load_target, tools_of
+
+__all__ = ["add_parser", "run"]
+
+_ABOUT: Final = """\
+Run each tool many times, cancelled at every step it takes and in every way a
+cancellation can come, and print what became of it: whether it stopped, and what
+it left behind. Each finding has a replay token, which runs the one case again:
+
+  trio-tools check TARGET --replay TOKEN
+
+A target may also name a trio_tools.conformance.ToolCheck, which adds arguments
+and a fixture to a tool."""
+_IMPORT_SECONDS: Final = 60
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Add the parser of ``check``."""
+    parser = subparsers.add_parser(
+        "check",
+        help="check that tools keep the rules of cancellation",
+        description=_ABOUT,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("targets", nargs="+", metavar="TARGET", help=TARGET_HELP)
+    for form in ("json", "junit", "html"):
+        parser.add_argument(
+            f"--{form}", type=Path, metavar="FILE", help=f"write the report as {form} as well"
+        )
+    parser.add_argument("--seed", type=int, metavar="N", help="the same seed gives the same report")
+    parser.add_argument("--replay", metavar="TOKEN", help="run the one case of a finding again")
+    parser.add_argument("--budget", type=_positive, metavar="RUNS", help="the most runs for each tool")
+    parser.add_argument(
+        "--examples",
+        type=_positive,
+        default=3,
+        metavar="N",
+        help="arguments drawn for each tool (default: 3)",
+    )
+    parser.add_argument("--profile", type=Path, metavar="FILE", help="limits and known failures, as TOML")
+    parser.add_argument(
+        "--processes", type=_positive, metavar="N", help="worker processes (default: one a core)"
+    )
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"must be 1 or more, not {number}")
+    return number
+
+
+def run(args: argparse.Namespace) -> int:
+    """Check the targets; 1 for findings, 2 for a target that is none, 3 for what is unresolved."""
+    try:
+        profile, known = (Profile(), ()) if args.profile is None else read_profile(args.profile)
+    except ProfileError as error:
+        raise CommandError(str(error), status=USAGE) from None
+    if args.budget is not None:
+        profile = evolve(profile, max_cases=args.budget)
+    status = FINE
+    checks: list[tuple[str, ToolCheck]] = []
+    for target in args.targets:
+        try:
+            checks += [(target, check) for check in _checks_of(target, examples=args.examples)]
+        except CommandError as error:
+            status = _tell(error)
+    if args.replay is not None:
+        return _replay(checks, args.replay, profile) if checks else status
+    reports: list[Report] = []
+    for target, check in checks:
+        try:
+            reports.append(_checked(target, check, profile, args, known))
+        except CommandError as error:
+            status = _tell(error)
+    _write(args, reports)
+    return _status(reports, status)
+
+
+def _tell(error: CommandError) -> int:
+    print(f"trio-tools: {one_line(str(error))}", file=sys.stderr)
+    return error.status
+
+
+def _status(reports: list[Report], usage: int) -> int:
+    verdicts = {report.verdict for report in reports}
+    if Verdict.FAIL in verdicts or usage == FOUND:
+        return FOUND
+    if usage != FINE:
+        return usage
+    return UNRESOLVED if Verdict.UNRESOLVED in verdicts else FINE
+
+
+def _checked(
+    target: str, check: ToolCheck, profile: Profile, args: argparse.Namespace, known: tuple[KnownFailure, ...]
+) -> Report:
+    bar = _Bar(check.name)
+    try:
+        report = check.run(profile=profile, seed=args.seed, processes=args.processes, on_progress=bar.show)
+    except CheckError as error:
+        raise CommandError(f"{target}: {error}") from None
+    finally:
+        bar.clear()
+    report = excused(report, known, today=datetime.now().astimezone().date())
+    print(report.to_text(colour=sys.stdout.isatty() and "NO_COLOR" not in os.environ))
+    return report
+
+
+def _replay(checks: list[tuple[str, ToolCheck]], token: str, profile: Profile) -> int:
+    if len(checks) != 1:
+        raise CommandError(f"--replay needs the one tool of the token, not {len(checks)} tools", status=USAGE)
+    ((target, check),) = checks
+    try:
+        case, complaints = check.replay(token, profile=profile)
+    except TokenError as error:
+        raise CommandError(f"--replay: {error}", status=USAGE) from None
+    except CheckError as error:
+        raise CommandError(f"{target}: {error}") from None
+    titles = {requirement.id: requirement.title for requirement in MANIFEST}
+    print(f"{check.name}: {case}")
+    for each, complaint in complaints:
+        print(f"  {each} {titles[each]}: {complaint.message}")
+        if complaint.site is not None:
+            print(f"    at {complaint.site}")
+        for left in complaint.left:
+            print(f"    left: {left}")
+    if not complaints:
+        print("  nothing is wrong with this run")
+    return FOUND if complaints else FINE
+
+
+def _write(args: argparse.Namespace, reports: list[Report]) -> None:
+    forms: dict[str, Callable[[list[Report]], str]] = {
+        "json": reports_to_json,
+        "junit": reports_to_junit,
+        "html": reports_to_html,
+    }
+    for name, form in forms.items():
+        path = cast("Path | None", getattr(args, name))
+        if path is None:
+            continue
+        try:
+            path.write_text(form(reports), encoding="utf-8")
+        except OSError as error:
+            raise CommandError(f"{path} cannot be written: {error.strerror}") from None
+
+
+def _checks_of(target: str, *, examples: int) -> Iterator[ToolCheck]:
+    if target.startswith("mcp:"):
+        raise CommandError(
+            f"{target}: a server runs beyond this process and cannot be looked into; check what it serves",
+            status=USAGE,
+        )
+    _try_import(target)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            found = load_target(target)
+    except SystemExit as error:
+        raise CommandError(f"{target}: importing it called sys.exit({error.code!r})", status=USAGE) from None
+    return iter([*_read(found, target, examples)])
+
+
+def _read(found: object, target: str, examples: int) -> Iterator[ToolCheck]:
+    several = cast("list[object]", found) if isinstance(found, list | tuple) else []
+    found = cast("object", found)
+    if isinstance(found, ToolCheck):
+        yield found
+    elif any(isinstance(each, ToolCheck) for each in several):
+        for each in several:
+            yield from _read(each, target, examples)
+    elif inspect.iscoroutinefunction(found):
+        check = ToolCheck(tool=found, max_examples=examples)
+        try:
+            check.name  # noqa: B018  (whether it can be made a tool)
+        except CheckError as error:
+            raise CommandError(f"{target}: {error}", status=USAGE) from None
+        yield check
+    else:
+        for tool in tools_of(found, target):
+            yield ToolCheck(tool=tool, max_examples=examples)
+
+
+def _try_import(target: str) -> None:
+    """Import a target in a process of its own first: it may take the interpreter down.
+
+    Raises:
+        CommandError: when it did, or did not come back.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid == 0:
+        status = 0
+        try:
+            signal.alarm(_IMPORT_SECONDS)
+            nothing = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nothing, 1)
+            os.dup2(nothing, 2)
+            load_target(target)
+        except BaseException:  # noqa: BLE001  (it is imported again, and then told)
+            status = 0
+        finally:
+            os._exit(status)
+    _, status = os.waitpid(pid, 0)
+    code = os.waitstatus_to_exitcode(status)
+    if code == -signal.SIGALRM:
+        raise CommandError(f"{target}: importing it took more than {_IMPORT_SECONDS} s", status=USAGE)
+    if code < 0:
+        name = signal.Signals(-code).name
+        raise CommandError(f"{target}: importing it ended the interpreter by {name}", status=USAGE)
+    if code > 0:
+        raise CommandError(f"{target}: importing it ended the interpreter with status {code}", status=USAGE)
+
+
+@final
+@define(eq=False)
+class _Bar:
+    """How far a check is, in one line that is drawn over itself; nothing where that is no terminal."""
+
+    name: str
+    _out: TextIO = field(factory=lambda: sys.stderr)
+    _shown: int = field(default=-1, init=False)
+
+    def show(self, done: int, planned: int) -> None:
+        """Draw the bar, if it has moved."""
+        percent = done * 100 // max(planned, 1)
+        if not self._out.isatty() or percent == self._shown:
+            return
+        self._shown = percent
+        width = max(10, min(40, shutil.get_terminal_size().columns - len(self.name) - 24))
+        filled = "#" * (percent * width // 100)
+        self._out.write(f"\r\x1b[2K{self.name} [{filled:.<{width}}] {done} of {planned} runs")
+        self._out.flush()
+
+    def clear(self) -> None:
+        """Take the bar away."""
+        if self._out.isatty():
+            self._out.write("\r\x1b[2K")
+            self._out.flush()
