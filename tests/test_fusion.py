@@ -1,0 +1,560 @@
+"""The one scope around a body in which all sources meet, and which of them was first."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from tests.helpers import Proceed, Tripwire, at, call, caused_at, facts, hold_loop, observed
+from trio_tools import (
+    CancelCause,
+    CauseKind,
+    DispatchExecution,
+    Registry,
+    ToolContext,
+    ToolResult,
+    open_call_scope,
+    tool,
+)
+
+
+@tool
+async def nap(seconds: float) -> str:
+    """Sleep, and say so."""
+    await trio.sleep(seconds)
+    return "slept"
+
+
+@tool
+async def hog(seconds: float) -> str:
+    """Hold the loop, and say so."""
+    hold_loop(seconds)
+    return "held"
+
+
+@tool
+async def hog_and_wait(seconds: float) -> str:
+    """Hold the loop, then wait until cancelled."""
+    hold_loop(seconds)
+    await trio.sleep_forever()
+    return "never"
+
+
+def add_deadlines(registry: Registry, *deadlines: tuple[str, float]) -> None:
+    """Register wrappers, outermost first, that each add one deadline."""
+
+    def adding(name: str, when: float) -> Callable[[DispatchExecution, Proceed], object]:
+        async def wrapper(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+            return await proceed(execution.with_deadline(when, name=name))
+
+        return wrapper
+
+    for name, when in deadlines:
+        registry.wrap(adding(name, when))  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.rule("WR-5")
+@pytest.mark.parametrize("nearest", ["caller", "outer", "inner", "scope", "ambient"])
+async def test_the_effective_deadline_of_a_body_is_the_earliest_of_all(
+    autojump_clock: MockClock, nearest: str
+) -> None:
+    registry, _ = observed()
+    shown: list[float] = []
+
+    @registry.tool
+    async def look(ctx: ToolContext) -> str:
+        shown.append(trio.current_effective_deadline())
+        ctx.nursery.start_soon(look_again)
+        return "looked"
+
+    async def look_again() -> None:
+        shown.append(trio.current_effective_deadline())
+
+    def when(name: str) -> float:
+        return 5.0 if name == nearest else 50.0
+
+    async with (
+        open_call_scope(timeout=when("scope")) as extra,
+        open_call_scope(timeout=when("caller")) as scope,
+    ):
+
+        async def with_extra(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+            return await proceed(execution.with_scope(extra))
+
+        registry.wrap(with_extra)
+        add_deadlines(registry, ("outer", when("outer")), ("inner", when("inner")))
+        with trio.CancelScope(deadline=when("ambient")):
+            await registry.execute(call(scope, "look"))
+
+    assert shown == [5.0, 5.0]
+
+
+@pytest.mark.rule("WR-5", "SC-7")
+async def test_moving_the_deadline_of_an_added_scope_shows_in_the_body(autojump_clock: MockClock) -> None:
+    registry, _ = observed()
+    shown: list[float] = []
+
+    async with open_call_scope() as extra:
+
+        @registry.tool
+        async def look() -> str:
+            for when in (7.0, math.inf, 3.0):
+                extra.deadline = when
+                shown.append(trio.current_effective_deadline())
+            return "looked"
+
+        async def with_extra(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+            return await proceed(execution.with_scope(extra))
+
+        registry.wrap(with_extra)
+        async with open_call_scope(timeout=9) as scope:
+            await registry.execute(call(scope, "look"))
+
+    assert shown == [7.0, 9.0, 3.0]
+
+
+@pytest.mark.rule("WR-5", "SC-3", "WR-8")
+@pytest.mark.parametrize("shield", [False, True])
+@pytest.mark.parametrize("source", ["caller", "added"])
+async def test_every_source_cancels_the_body_directly_in_the_same_step(
+    autojump_clock: MockClock, source: str, shield: bool
+) -> None:
+    registry, seen = observed()
+    wire = Tripwire()
+    tripped: list[bool] = []
+
+    @registry.tool
+    async def waits() -> str:
+        await wire.wait()
+        return "never"
+
+    async with open_call_scope(name="extra") as extra, open_call_scope() as scope:
+
+        async def wrapper(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+            with trio.CancelScope(shield=shield):
+                return await proceed(execution.with_scope(extra))
+            raise AssertionError
+
+        registry.wrap(wrapper)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(registry.execute, call(scope, "waits"))
+            await wire.waiting.wait()
+            (scope if source == "caller" else extra).cancel()
+            tripped.append(wire.tripped)
+
+    assert tripped == [True]
+    name = "caller" if source == "caller" else "extra"
+    assert seen.published == [f"waits: cancelled ABORTED cancelled caller:{name}"]
+
+
+ORDERS = list(itertools.permutations((2.0, 3.0, 4.0)))
+
+
+@pytest.mark.rule("WR-6", "SC-9")
+@pytest.mark.parametrize("times", ORDERS)
+@pytest.mark.parametrize("name", ["nap", "hog", "hog_and_wait"])
+async def test_the_first_source_in_time_is_the_cause_whenever_it_is_noticed(
+    autojump_clock: MockClock, name: str, times: tuple[float, float, float]
+) -> None:
+    registry, seen = observed(nap, hog, hog_and_wait)
+    caller, outer, inner = times
+    add_deadlines(registry, ("outer", outer), ("inner", inner))
+    async with open_call_scope(timeout=caller) as scope:
+        await registry.execute(call(scope, name, seconds=9))
+
+    winner = {caller: "caller", outer: "outer", inner: "inner"}[2.0]
+    settled = "returned" if name == "hog" else "cancelled"
+    assert seen.published == [f"{name}: cancelled ABORTED {settled} deadline:{winner}"]
+    assert caused_at(seen.only) == 2.0
+
+
+@pytest.mark.rule("WR-6")
+@pytest.mark.parametrize("name", ["nap", "hog"])
+@pytest.mark.parametrize(
+    ("caller", "outer", "inner", "winner"),
+    [
+        (2.0, 2.0, 2.0, "caller"),
+        (2.0, 9.0, 2.0, "caller"),
+        (9.0, 2.0, 2.0, "outer"),
+        (2.0, 2.0, 9.0, "caller"),
+    ],
+)
+async def test_ties_go_to_the_caller_and_then_to_the_outermost_wrapper(
+    autojump_clock: MockClock, name: str, caller: float, outer: float, inner: float, winner: str
+) -> None:
+    registry, seen = observed(nap, hog)
+    add_deadlines(registry, ("outer", outer), ("inner", inner))
+    async with open_call_scope(timeout=caller) as scope:
+        await registry.execute(call(scope, name, seconds=20))
+
+    assert seen.only.cause == CancelCause(CauseKind.DEADLINE, winner, None, 2.0)
+
+
+@pytest.mark.rule("WR-6")
+@pytest.mark.parametrize("name", ["nap", "hog"])
+async def test_an_ambient_deadline_wins_a_tie_with_a_wrapper(autojump_clock: MockClock, name: str) -> None:
+    registry, seen = observed(nap, hog)
+    add_deadlines(registry, ("mine", 2.0))
+    async with open_call_scope() as scope:
+        with trio.move_on_at(2):
+            await registry.execute(call(scope, name, seconds=9))
+
+    assert seen.only.cause == CancelCause(CauseKind.AMBIENT, "ambient", None, 2.0)
+
+
+@pytest.mark.rule("WR-6")
+@pytest.mark.parametrize(("ambient", "mine", "winner"), [(2.0, 3.0, "ambient"), (3.0, 2.0, "mine")])
+@pytest.mark.parametrize("name", ["nap", "hog"])
+async def test_ambient_and_added_deadlines_are_told_apart_by_time(
+    autojump_clock: MockClock, name: str, ambient: float, mine: float, winner: str
+) -> None:
+    registry, seen = observed(nap, hog)
+    add_deadlines(registry, ("mine", mine))
+    async with open_call_scope() as scope:
+        with trio.move_on_at(ambient):
+            await registry.execute(call(scope, name, seconds=9))
+
+    assert seen.only.cause is not None
+    assert (seen.only.cause.name, seen.only.cause.at) == (winner, 2.0)
+
+
+@pytest.mark.rule("WR-6")
+async def test_a_cancel_requested_after_an_unnoticed_deadline_came_second(autojump_clock: MockClock) -> None:
+    registry, seen = observed()
+    add_deadlines(registry, ("mine", 2.0))
+    async with open_call_scope() as scope:
+
+        @registry.tool
+        async def work() -> str:
+            hold_loop(3)
+            scope.cancel()
+            await trio.lowlevel.checkpoint()
+            return "never"
+
+        await registry.execute(call(scope, "work"))
+
+    assert seen.only.cause == CancelCause(CauseKind.DEADLINE, "mine", None, 2.0)
+
+
+@pytest.mark.rule("WR-6")
+async def test_a_cancel_requested_before_a_deadline_came_first(autojump_clock: MockClock) -> None:
+    registry, seen = observed()
+    add_deadlines(registry, ("mine", 2.0))
+    async with open_call_scope() as scope:
+
+        @registry.tool
+        async def work() -> str:
+            hold_loop(1)
+            scope.cancel("why")
+            hold_loop(5)
+            return "held"
+
+        await registry.execute(call(scope, "work"))
+
+    assert seen.only.cause == CancelCause(CauseKind.CALLER, "caller", "why", 1.0)
+
+
+@pytest.mark.rule("WR-6")
+async def test_the_cause_is_final_while_the_body_cleans_up(autojump_clock: MockClock) -> None:
+    registry, seen = observed()
+    told: list[str | None] = []
+
+    @registry.tool
+    async def slow_to_leave(ctx: ToolContext) -> str:
+        try:
+            await trio.sleep_forever()
+        finally:
+            with trio.CancelScope(shield=True):
+                for _ in range(3):
+                    told.append(ctx.scope.cause and ctx.scope.cause.name)
+                    await trio.sleep(2)
+        return "never"
+
+    add_deadlines(registry, ("mine", 2.0), ("later", 3.0))
+    async with open_call_scope(timeout=5) as scope:
+        with trio.move_on_at(6):
+            await registry.execute(call(scope, "slow_to_leave"))
+
+    assert told == ["mine"] * 3
+    assert seen.only.cause == CancelCause(CauseKind.DEADLINE, "mine", None, 2.0)
+
+
+@pytest.mark.rule("WR-7")
+@pytest.mark.parametrize("how", ["deadline", "cancel"])
+@pytest.mark.parametrize("placed", ["outer", "inner"])
+async def test_a_trio_scope_of_a_wrapper_reaches_the_body_by_nesting(
+    autojump_clock: MockClock, how: str, placed: str
+) -> None:
+    registry, seen = observed(nap)
+    told: list[str] = []
+
+    async def through(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        return await proceed(execution)
+
+    async with trio.open_nursery() as nursery:
+
+        async def lexical(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+            with trio.move_on_after(2 if how == "deadline" else math.inf) as mine:
+                if how == "cancel":
+                    nursery.start_soon(at, 2.0, mine.cancel)
+                result = await proceed(execution)
+                told.append(facts(result))
+                return result
+            raise AssertionError
+
+        registry.wrap(lexical if placed == "outer" else through)
+        registry.wrap(through if placed == "outer" else lexical)
+        async with open_call_scope() as scope:
+            await registry.execute(call(scope, "nap", seconds=9))
+            cancelled = scope.cancel_called
+
+    assert not cancelled
+    assert told == ["cancelled ABORTED cancelled ambient:wrapper"]
+    assert seen.only.cause == CancelCause(CauseKind.AMBIENT, "wrapper", None, 2.0)
+
+
+@pytest.mark.rule("WR-7")
+async def test_a_trio_scope_of_a_wrapper_is_seen_when_the_body_held_the_loop(
+    autojump_clock: MockClock,
+) -> None:
+    registry, seen = observed(hog)
+
+    async def lexical(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        with trio.move_on_after(2):
+            return await proceed(execution)
+        raise AssertionError
+
+    registry.wrap(lexical)
+    async with open_call_scope() as scope:
+        await registry.execute(call(scope, "hog", seconds=9))
+
+    assert facts(seen.only) == "cancelled ABORTED returned ambient:wrapper"
+    assert caused_at(seen.only) == 2.0
+
+
+@pytest.mark.rule("WR-7")
+async def test_a_wrapper_may_translate_what_its_trio_scope_ended(autojump_clock: MockClock) -> None:
+    registry, seen = observed(nap)
+
+    async def lexical(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        with trio.move_on_after(2):
+            result = await proceed(execution)
+            if result.cause is None:
+                return result
+        await trio.sleep(1)
+        return ToolResult.ok("fallback")
+
+    registry.wrap(lexical)
+    async with open_call_scope() as scope:
+        await registry.execute(call(scope, "nap", seconds=9))
+
+    assert facts(seen.only) == "ok cancelled"
+
+
+@pytest.mark.rule("WR-7", "WR-9")
+async def test_a_trio_scope_of_a_wrapper_ends_a_waiting_inner_wrapper_by_cancelled(
+    autojump_clock: MockClock,
+) -> None:
+    registry, seen = observed(nap)
+    log: list[str] = []
+
+    async def lexical(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        with trio.move_on_after(2) as mine:
+            try:
+                await proceed(execution)
+            except trio.Cancelled:
+                log.append("Cancelled")
+                raise
+        log.append(f"caught {mine.cancelled_caught}")
+        return ToolResult.failed("too slow", code="SLOW")
+
+    async def waits(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        await trio.sleep_forever()
+        return await proceed(execution)
+
+    registry.wrap(lexical)
+    registry.wrap(waits)
+    async with open_call_scope() as scope:
+        await registry.execute(call(scope, "nap", seconds=9))
+
+    assert log == ["Cancelled", "caught True"]
+    assert seen.published == ["nap: failed SLOW not_dispatched"]
+
+
+@pytest.mark.rule("WR-7")
+@pytest.mark.parametrize(
+    ("lexical", "caller", "expected"),
+    [
+        (2.0, 3.0, "ambient:wrapper"),
+        (3.0, 2.0, "deadline:caller"),
+        (2.0, 2.0, "deadline:caller"),
+    ],
+)
+@pytest.mark.parametrize("name", ["nap", "hog"])
+async def test_a_trio_scope_of_a_wrapper_is_a_source_like_any_other(
+    autojump_clock: MockClock, name: str, lexical: float, caller: float, expected: str
+) -> None:
+    registry, seen = observed(nap, hog)
+    told: list[str] = []
+
+    async def wrapper(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        with trio.move_on_at(lexical):
+            result = await proceed(execution)
+            told.append(facts(result))
+            return result
+        raise AssertionError
+
+    registry.wrap(wrapper)
+    async with open_call_scope(timeout=caller) as scope:
+        await registry.execute(call(scope, name, seconds=9))
+
+    assert told[0].endswith(expected)
+    assert facts(seen.only).endswith(expected)
+
+
+@pytest.mark.rule("WR-7", "WR-6")
+@pytest.mark.parametrize(("lexical", "ambient", "expected"), [(2.0, 3.0, "wrapper"), (3.0, 2.0, "ambient")])
+@pytest.mark.parametrize("name", ["nap", "hog"])
+async def test_scopes_of_a_wrapper_and_scopes_around_the_call_are_told_apart(
+    autojump_clock: MockClock, name: str, lexical: float, ambient: float, expected: str
+) -> None:
+    registry, seen = observed(nap, hog)
+    told: list[str] = []
+
+    async def wrapper(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        with trio.move_on_at(lexical):
+            result = await proceed(execution)
+            told.append(facts(result))
+            return result
+        raise AssertionError
+
+    registry.wrap(wrapper)
+    async with open_call_scope() as scope:
+        with trio.move_on_at(ambient):
+            await registry.execute(call(scope, name, seconds=9))
+
+    assert told[0].endswith(f"ambient:{expected}")
+    assert seen.only.cause == CancelCause(CauseKind.AMBIENT, expected, None, 2.0)
+
+
+@pytest.mark.rule("WR-7", "WR-6")
+@pytest.mark.parametrize("who", ["wrapper", "ambient"])
+async def test_explicit_cancels_of_a_wrapper_and_around_the_call_are_told_apart(
+    autojump_clock: MockClock, who: str
+) -> None:
+    registry, seen = observed(nap)
+
+    async with trio.open_nursery() as nursery:
+        with trio.CancelScope() as outer:
+
+            async def wrapper(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+                with trio.CancelScope() as mine:
+                    nursery.start_soon(at, 2.0, (mine if who == "wrapper" else outer).cancel)
+                    return await proceed(execution)
+                raise AssertionError
+
+            registry.wrap(wrapper)
+            async with open_call_scope() as scope:
+                await registry.execute(call(scope, "nap", seconds=9))
+
+    assert seen.only.cause is not None
+    assert seen.only.cause.kind is CauseKind.AMBIENT
+    assert (seen.only.cause.name, seen.only.cause.at) == (who, 2.0)
+
+
+@pytest.mark.rule("WR-8")
+@pytest.mark.parametrize("nested", [False, True])
+async def test_a_shield_does_not_detach_the_owners_ambient_cancellation(
+    autojump_clock: MockClock, nested: bool
+) -> None:
+    registry, seen = observed(nap)
+
+    async def shielding(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        with trio.CancelScope(shield=True):
+            return await proceed(execution)
+        raise AssertionError
+
+    registry.wrap(shielding)
+    if nested:
+        registry.wrap(shielding)
+    with trio.move_on_after(3):
+        async with open_call_scope() as scope:
+            await registry.execute(call(scope, "nap", seconds=9))
+    left = trio.current_time()
+
+    assert left == 3.0
+    assert facts(seen.only) == "cancelled ABORTED cancelled ambient:ambient"
+    assert caused_at(seen.only) == 3.0
+
+
+@pytest.mark.rule("WR-8")
+async def test_a_shield_does_not_detach_the_call_scopes_deadline(autojump_clock: MockClock) -> None:
+    registry, seen = observed()
+    shown: list[float] = []
+
+    @registry.tool
+    async def waits() -> str:
+        shown.append(trio.current_effective_deadline())
+        await trio.sleep_forever()
+        return "never"
+
+    async def shielding(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        with trio.CancelScope(shield=True):
+            return await proceed(execution)
+        raise AssertionError
+
+    registry.wrap(shielding)
+    async with open_call_scope(timeout=3) as scope:
+        await registry.execute(call(scope, "waits"))
+        returned = trio.current_time()
+
+    assert (shown, returned) == ([3.0], 3.0)
+    assert facts(seen.only) == "cancelled ABORTED cancelled deadline:caller"
+
+
+@pytest.mark.rule("WR-8", "CA-17")
+async def test_a_shield_hides_other_ambient_scopes_until_it_is_left(autojump_clock: MockClock) -> None:
+    registry, seen = observed(nap)
+    told: list[str] = []
+
+    async def shielding(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        with trio.CancelScope(shield=True):
+            result = await proceed(execution)
+            told.append(f"{facts(result)} at {trio.current_time()}")
+            return result
+        raise AssertionError
+
+    registry.wrap(shielding)
+    async with open_call_scope() as scope:
+        with trio.move_on_at(3) as outer:
+            await registry.execute(call(scope, "nap", seconds=9))
+
+    assert told == ["ok returned at 9.0"]
+    assert outer.cancelled_caught
+    assert facts(seen.only) == "cancelled ABORTED returned ambient:ambient"
+    assert caused_at(seen.only) == 3.0
+
+
+@pytest.mark.rule("WR-4", "WR-6")
+async def test_a_scope_that_is_added_twice_or_is_the_callers_own_governs_once(
+    autojump_clock: MockClock,
+) -> None:
+    registry, seen = observed(nap)
+
+    async with open_call_scope() as scope:
+
+        async def wrapper(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+            return await proceed(execution.with_scope(scope).with_scope(scope))
+
+        registry.wrap(wrapper)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(at, 2.0, partial(scope.cancel, "why"))
+            await registry.execute(call(scope, "nap", seconds=9))
+
+    assert seen.only.cause == CancelCause(CauseKind.CALLER, "caller", "why", 2.0)
