@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import random
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from trio_tools.reference import (
     Cancel,
     Catch,
@@ -19,6 +22,13 @@ from trio_tools.reference import (
     run,
 )
 from trio_tools.reference._generate import Grammar, draw_program
+from trio_tools.reference.strategies import programs
+
+
+@given(program=programs(), seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=100)
+def test_what_trio_does_is_permitted_whoever_draws_the_program(program: Program, seed: int) -> None:
+    assert run(program, seed=seed, interleaving=True) in allowed(program, interleaving=True)
 
 
 def test_what_trio_does_is_always_permitted() -> None:

@@ -50,6 +50,7 @@ from ._properties import PROPERTIES, Property
 from ._run import Backend, run
 from ._schedule import ScheduleError
 from ._shrink import shrink
+from ._vectors import outcome_to_json, program_from_json, program_to_json, program_vectors
 
 __all__ = [
     "PROPERTIES",
@@ -96,6 +97,10 @@ __all__ = [
     "compare",
     "compare_backends",
     "describe",
+    "outcome_to_json",
+    "program_from_json",
+    "program_to_json",
+    "program_vectors",
     "run",
     "shrink",
 ]

@@ -1,0 +1,101 @@
+"""Vectors: programs and their outcomes as JSON, there and back, and held against real runs."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+
+from trio_tools.reference import (
+    PROPERTIES,
+    Program,
+    ProgramError,
+    Scope,
+    Sleep,
+    outcome_to_json,
+    program_from_json,
+    program_to_json,
+    program_vectors,
+    run,
+)
+from trio_tools.reference._generate import Grammar, draw_program
+from trio_tools.reference._outcome import Cancelled, Failed, Group, Outcome
+
+
+def test_programs_survive_the_way_through_json() -> None:
+    rng = random.Random(30)
+    drawn = [draw_program(lambda most: rng.randint(0, most), Grammar(size=20)) for _ in range(300)]
+
+    for program in drawn:
+        assert program_from_json(json.loads(json.dumps(program_to_json(program)))) == program
+
+
+def test_a_program_reads_plainly_as_json() -> None:
+    assert program_to_json(Program(Scope("s", Sleep(2), deadline=1))) == [
+        {
+            "op": "scope",
+            "name": "s",
+            "body": [{"op": "sleep", "seconds": 2}],
+            "deadline": 1,
+            "shield": False,
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        {},
+        {"op": "jump"},
+        {"op": "sleep"},
+        {"op": "sleep", "seconds": 1, "shield": True},
+        {"op": "scope", "name": "s"},
+        {"op": "started"},
+    ],
+)
+def test_json_that_describes_no_program_is_refused(operation: dict[str, Any]) -> None:
+    with pytest.raises(ProgramError):
+        program_from_json([operation])
+
+
+def test_every_ending_has_its_json() -> None:
+    ending = Group((Cancelled(), Failed("x"), Group((Failed("y"),))))
+
+    assert outcome_to_json(Outcome((), ending, (), 0, (1, 0))) == {
+        "events": [],
+        "ending": {"group": ["cancelled", {"error": "x"}, {"group": [{"error": "y"}]}]},
+        "scopes": {},
+        "end_time": 0,
+        "interleaving": [1, 0],
+    }
+
+
+def test_the_vectors_are_the_same_every_time_and_hold_every_property() -> None:
+    first, second = program_vectors(drawn=6), program_vectors(drawn=6)
+    names = [vector["name"] for vector in first["vectors"]]
+
+    assert first == second
+    assert json.loads(json.dumps(first)) == first
+    assert len(names) == len(set(names)) == sum(len(prop.shown_by) for prop in PROPERTIES) + 6
+    assert {vector["property"] for vector in first["vectors"]} == {
+        None,
+        *(prop.id for prop in PROPERTIES if prop.shown_by),
+    }
+
+
+def test_what_trio_does_with_a_vector_is_among_what_it_permits() -> None:
+    """The runner that any implementation needs: read the program, run it, look the outcome up."""
+    document = json.loads(json.dumps(program_vectors(drawn=80, seed=5)))
+    wrong: list[str] = []
+    choices = 0
+    for vector in document["vectors"]:
+        ordered = "interleaving" in vector["permitted"][0]
+        outcome = run(program_from_json(vector["program"]), "trio", seed=3, interleaving=ordered)
+        choices += len(vector["permitted"]) > 1
+        if outcome_to_json(outcome) not in vector["permitted"]:
+            wrong.append(vector["name"])
+
+    assert wrong == []
+    assert choices == 40
