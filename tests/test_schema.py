@@ -249,6 +249,7 @@ def test_arguments_that_are_no_object(arguments: object) -> None:
         (bool, True, True),
         (list[int], [1, 2.0], [1, 2]),
         (dict[str, int], {"a": 1.0}, {"a": 1}),
+        (dict[str, str], {"a": "b"}, {"a": "b"}),
         (Literal[1], 1.0, 1),
         (Level, 2.0, Level.HIGH),
         (Mixed, None, Mixed.NOTHING),
@@ -286,7 +287,7 @@ def test_what_a_body_receives(annotation: Any, value: object, bound: Any) -> Non
         (None, False, "null"),
         (list[str], "abc", "an array"),
         (list[str], {}, "an array"),
-        (dict[str, int], [], "an object"),
+        (dict[str, int], [1], "an object"),
         (Point, [1], "an object"),
         (Options, "x", "an object"),
         (Literal[1], True, "1"),
@@ -382,6 +383,11 @@ def test_null_is_present() -> None:
 
     assert refusals(fn, a=None) == ('missing required property "b"', '"a" must be an integer')
     assert bind(fn, a=1, b=None) == {"a": 1, "b": None}
+
+
+@pytest.mark.rule("JS-6", "JS-15")
+def test_a_required_key_that_is_absent_is_a_violation() -> None:
+    assert refusals(takes(int)) == ('missing required property "p"',)
 
 
 @pytest.mark.rule("MA-2")
@@ -522,6 +528,8 @@ def test_the_context_is_neither_in_the_schema_nor_bound() -> None:
         ),
         (list[Colour], [Colour.RED, "blue"], ["red", "blue"]),
         (dict[str, Level], {"a": Level.HIGH}, {"a": 2}),
+        (dict[str, Level] | None, None, None),
+        (Options | None, None, None),
         (
             Options,
             {"depth": 1, "points": [Point(1)]},
@@ -611,7 +619,7 @@ def test_excess_depth_of_a_value_is_refused() -> None:
     [
         (int, "x", ('"value" must be an integer',)),
         (list[int], [1, "x", None], ('"[1]" must be an integer', '"[2]" must be an integer')),
-        (dict[str, int], {"a": "x"}, ('"a" must be an integer',)),
+        (dict[str, int], {"b": 1, "a": "x"}, ('"a" must be an integer',)),
         (Point, Point(any_("x")), ('"x" must be an integer',)),
         (Point, {"y": 1}, ('missing required property "x"',)),
         (list[Point], [{"x": [0]}], ('"[0].x" must be an integer',)),

@@ -12,7 +12,7 @@ from trio_tools._dialect import DRAFT_7, DRAFT_2019, DRAFT_2020, Draft
 from trio_tools._errors import DefinitionError
 from trio_tools._json import FrozenDict, freeze_arguments
 from trio_tools._schema import Violations, plan_schema_arguments, plan_schema_output
-from trio_tools._validator import Validator, compile_schema
+from trio_tools._validator import Validator, _compiled, compile_schema
 
 DEEP = 100_000
 
@@ -237,6 +237,20 @@ WORDS: list[tuple[object, object, tuple[str, ...]]] = [
     ({"$ref": "#"}, 1, ()),
     ({"allOf": [{"$ref": "#"}, {"type": "null"}]}, 1, ('"arguments" must be null',)),
     ({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}, 1, ()),
+    (
+        {
+            "$dynamicRef": "other#d",
+            "$defs": {"o": {"$id": "other", "$dynamicAnchor": "d", "type": "null"}},
+        },
+        1,
+        ('"arguments" must be null',),
+    ),
+    ({"uniqueItems": True, "minItems": 3}, [1, True], ('"arguments" has less than 3 items',)),
+    (
+        {"if": {"type": "null"}, "then": False, "minimum": 3},
+        1,
+        ('"arguments": 1 is less than the minimum of 3',),
+    ),
     ({"allOf": [{"type": "null"}, {"type": "null"}]}, 1, ('"arguments" must be null',)),
 ]
 
@@ -428,6 +442,20 @@ def test_a_pattern_that_explodes_is_a_violation() -> None:
 
     assert len(found) == 1
     assert found[0].startswith('"arguments": ')
+
+
+def test_a_recursive_reference_may_start_below_the_outermost_schema() -> None:
+    tree = {"$id": "tree", "$recursiveAnchor": True, "required": ["a"], "items": {"$recursiveRef": "#"}}
+
+    assert refusals(draft_2019(**{"$ref": "tree", "$defs": {"tree": tree}}), [{"b": 1}]) == (
+        'missing required property "[0].a"',
+    )
+
+
+@pytest.mark.rule("JS-1")
+def test_the_compiled_validator_has_no_way_to_fetch_either() -> None:
+    with pytest.raises(ValueError, match="nothing is ever fetched"):
+        _compiled({"$ref": "http://example.com/schema"})
 
 
 @pytest.mark.rule("JS-8", "MA-11")

@@ -97,8 +97,7 @@ class ArgumentsPlan:
                     raise self._violations(arguments)
             elif shape.check(value):
                 bound[name] = value
-                if shape.build is not None:
-                    to_build.append((name, shape.build))
+                to_build.append((name, shape.built))
             else:
                 raise self._violations(arguments)
         if to_build:
@@ -116,7 +115,7 @@ def _build(bound: dict[str, object], to_build: list[tuple[str, Callable[[Any], A
     for name, build in to_build:
         try:
             bound[name] = build(bound[name])
-        except Exception as error:  # noqa: BLE001  (whatever the author's class raises is told to the model)
+        except Exception as error:
             explain_build(error, Place().member(name), report)
     if report.lines:
         raise report.violations()
@@ -140,7 +139,7 @@ class OutputPlan:
         if shape.project is not None:
             try:
                 value = shape.project(value)
-            except Exception:  # noqa: BLE001  (a property of the author's class raised, or a field is gone)
+            except Exception:
                 raise NotLossless("an instance whose fields cannot be read") from None
         frozen_value = freeze_value(value, depth=depth)
         if not shape.check(frozen_value):

@@ -388,16 +388,15 @@ def explain_entries(
 
 def explain_build(error: Exception, place: Place, report: Report) -> None:
     """Adds what the author's own classes refused, each with its place."""
-    if isinstance(error, cattrs.ClassValidationError):
-        named, own = error.group_exceptions()
-        for inner, note in named:
-            explain_build(inner, place.member(note.name.removeprefix("field_")), report)
-    elif isinstance(error, cattrs.IterableValidationError):
-        indexed, own = error.group_exceptions()
-        for inner, note in indexed:
-            explain_build(inner, place.member(note.index), report)
-    else:
-        own = [error]
+    tree: Any = error
+    named, own = tree.group_exceptions() if isinstance(error, cattrs.BaseValidationError) else ((), (error,))
+    for inner, note in named:
+        key = (
+            note.index
+            if isinstance(note, cattrs.IterableValidationNote)
+            else note.name.removeprefix("field_")
+        )
+        explain_build(inner, place.member(key), report)
     for inner in own:
         report.refused(place, inner)
 
@@ -422,7 +421,7 @@ def _build_all(pairs: Iterable[tuple[Any, Any]], build: Callable[[Any], Any]) ->
     for key, value in pairs:
         try:
             built.append((key, build(value)))
-        except Exception as error:  # noqa: BLE001  (whatever the author's class raises is told to the model)
+        except Exception as error:
             error.add_note(_note(key))
             errors.append(error)
     if errors:

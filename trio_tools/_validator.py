@@ -278,11 +278,10 @@ class _Walk:
         return target
 
     def _recursive_target(self, schema: _Schema, scope: tuple[Resource, ...]) -> _Schema:
+        # It is always "#": the root of the schema's own resource, which is in the scope.
         target = self._reading.target(schema, "$recursiveRef")
         if isinstance(target, FrozenDict) and target.get("$recursiveAnchor") is True:
-            for resource in scope:
-                if resource.root.get("$recursiveAnchor") is True:
-                    return resource.root
+            return next(resource.root for resource in scope if resource.root.get("$recursiveAnchor") is True)
         return target
 
     def _properties(
