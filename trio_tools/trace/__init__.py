@@ -5,8 +5,10 @@ write, so that a record that ends early says `unknown` instead of guessing.
 """
 
 from ._cancels import CancelWatch
+from ._labels import Language, labels
 from ._privacy import PrivacyLevel, filter_step
 from ._recorder import FenceError, LiveListener, RunTrace
+from ._render import Format, render
 from ._retry import RetryDecision, is_transient, retry_policy
 from ._rows import EventRow, FenceRow, RunRow, RunRows, Span
 from ._sql import RunStoreError, StoreVersionError
@@ -19,6 +21,8 @@ from ._step import (
     StepKind,
 )
 from ._store import RunStore, open_store
+from ._text import print_timeline
+from ._timeline import OutcomeCounts, RunTimeline, TimelineEntry
 from ._wire import read_outcome, step_to_json, structure_step
 from ._writing import RunWriter, StoreStatistics
 
@@ -29,7 +33,10 @@ __all__ = [
     "EventRow",
     "FenceError",
     "FenceRow",
+    "Format",
+    "Language",
     "LiveListener",
+    "OutcomeCounts",
     "OutcomeOnNonToolStepError",
     "PrivacyLevel",
     "RetryDecision",
@@ -38,6 +45,7 @@ __all__ = [
     "RunStep",
     "RunStore",
     "RunStoreError",
+    "RunTimeline",
     "RunTrace",
     "RunWriter",
     "Span",
@@ -45,10 +53,14 @@ __all__ = [
     "StepKind",
     "StoreStatistics",
     "StoreVersionError",
+    "TimelineEntry",
     "filter_step",
     "is_transient",
+    "labels",
     "open_store",
+    "print_timeline",
     "read_outcome",
+    "render",
     "retry_policy",
     "step_to_json",
     "structure_step",
