@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
 import subprocess
 import sys
+from importlib.metadata import PackageNotFoundError
+from pathlib import Path
 
 import pytest
 
@@ -61,3 +65,60 @@ def test_a_reader_that_leaves_early_causes_no_traceback() -> None:
 
     assert "Traceback" not in done.stderr
     assert "BrokenPipe" not in done.stderr
+
+
+def test_what_the_library_logs_is_shown_to_who_asks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "kitchen.py"
+    file.write_text(
+        "from trio_tools import tool\n@tool\nasync def burn() -> str:\n    raise ValueError('smoke')\n"
+    )
+
+    assert main(["call", f"{file}:burn", "burn"]) == 1
+    assert "Traceback" not in capsys.readouterr().err
+    assert main(["--verbose", "call", f"{file}:burn", "burn"]) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_a_distribution_that_is_not_installed_has_no_version(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def missing(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr("trio_tools.cli._main.version", missing)
+
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == "trio-tools unknown\n"
+
+
+def test_commands_that_are_not_installed_are_not_offered(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    find = importlib.util.find_spec
+
+    def without_demo(name: str, package: str | None = None) -> object:
+        return None if name.endswith("._demo") else find(name, package)
+
+    monkeypatch.setattr("importlib.util.find_spec", without_demo)
+
+    assert main(["demo"]) == 2
+    assert "demo" not in capsys.readouterr().err.partition("choose from")[2]
+
+
+def test_a_broken_pipe_is_not_a_traceback(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def run(_args: object) -> int:
+        raise BrokenPipeError
+
+    monkeypatch.setattr("trio_tools.cli._call.run", run)
+    saved = os.dup(1)
+    try:
+        assert main(["call", "x:y", "z"]) == 1
+    finally:
+        os.dup2(saved, 1)
+        os.close(saved)
+
+    assert capfd.readouterr().err == ""

@@ -23,6 +23,9 @@ options.add_argument("--ignore-eof", action="store_true", help="live on when the
 options.add_argument("--ignore-sigterm", action="store_true", help="live on when asked to terminate")
 options.add_argument("--grandchild", help="start a process that sleeps, and write its number to this file")
 options.add_argument("--pid", help="write the number of this process to this file")
+options.add_argument("--nonsense", action="store_true", help="answer the handshake with nonsense")
+options.add_argument("--modern", action="store_true", help="know no handshake, only the newer protocol")
+options.add_argument("--endless", action="store_true", help="list the same page of tools for ever")
 options.add_argument("--pages", action="store_true", help="list one tool a page")
 OPTIONS = options.parse_args()
 
@@ -72,7 +75,7 @@ def call(request: Json) -> None:
     arguments: Json = request["params"].get("arguments", {})
     match name:
         case "echo":
-            answer(request, text(arguments["text"]))
+            answer(request, text(arguments["text"], **({"resultType": "complete"} if OPTIONS.modern else {})))
         case "add":
             answer(request, text("three", structuredContent={"sum": 3}))
         case "wrong_output":
@@ -156,6 +159,20 @@ def handle(message: Json) -> None:
         case "initialize":
             if OPTIONS.refuse:
                 refuse(message, OPTIONS.refuse)
+            elif OPTIONS.nonsense:
+                answer(message, {"protocolVersion": ["?"]})
+            elif OPTIONS.modern:
+                send(
+                    {
+                        "jsonrpc": "2.0",
+                        "id": message["id"],
+                        "error": {
+                            "code": -32022,
+                            "message": "no handshake",
+                            "data": {"supported": ["2026-07-28"]},
+                        },
+                    }
+                )
             elif not OPTIONS.silent:
                 answer(
                     message,
@@ -165,10 +182,27 @@ def handle(message: Json) -> None:
                         "serverInfo": {"name": "hostile", "version": "1"},
                     },
                 )
+        case "server/discover":
+            answer(
+                message,
+                {
+                    "supportedVersions": ["2026-07-28"],
+                    "capabilities": {"tools": {}},
+                    "resultType": "complete",
+                    "ttlMs": 0,
+                    "cacheScope": "private",
+                },
+            )
         case "tools/list":
             params: Json = message.get("params") or {}
             page = int(params.get("cursor", 0))
-            if OPTIONS.pages:
+            if OPTIONS.modern:
+                answer(
+                    message, {"tools": TOOLS, "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+                )
+            elif OPTIONS.endless:
+                answer(message, {"tools": [], "nextCursor": "0"})
+            elif OPTIONS.pages:
                 more = {"nextCursor": str(page + 1)} if page + 1 < len(TOOLS) else {}
                 answer(message, {"tools": TOOLS[page : page + 1], **more})
             else:

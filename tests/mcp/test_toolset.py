@@ -54,6 +54,25 @@ async def test_the_list_of_tools_is_read_to_its_last_page() -> None:
         assert [schema["name"] for schema in paged.schemas()] == names
 
 
+async def test_a_server_that_knows_no_handshake_is_asked_what_it_speaks() -> None:
+    async with hostile("--modern") as registry:
+        result = await call(registry, "echo", {"text": "2026"})
+
+    assert result.text == "2026"
+
+
+async def test_arguments_that_the_wire_cannot_carry_fail_the_call_alone() -> None:
+    deep: dict[str, object] = {}
+    for _ in range(400):
+        deep = {"a": deep}
+    async with hostile() as registry:
+        result = await call(registry, "received", deep)
+        after = await call(registry, "echo", {"text": "still there"})
+
+    assert result.text.startswith('Error: the request for "received" cannot be sent to server "hostile": ')
+    assert after.text == "still there"
+
+
 async def test_arguments_and_values_are_held_to_the_schemas_of_the_server() -> None:
     async with hostile() as registry:
         refused = await call(registry, "echo", {"text": 3})
@@ -356,9 +375,17 @@ async def test_a_tool_that_outlives_its_toolset_fails() -> None:
             "it ended (exit status 1) before it had answered; it said: ModuleNotFoundError: No module",
         ),
         (("--refuse", "no \x1bway"), "it answered the handshake with an error: no way"),
+        (("--nonsense",), "a malformed answer to the handshake (ValidationError)"),
+        (
+            ("--endless",),
+            "it answered the handshake with an error: the list of tools does not end after 5 pages",
+        ),
     ],
 )
-async def test_a_server_that_does_not_start_says_so_in_one_line(options: tuple[str, ...], said: str) -> None:
+async def test_a_server_that_does_not_start_says_so_in_one_line(
+    options: tuple[str, ...], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trio_tools.mcp._connection._MOST_PAGES", 5)
     with pytest.raises(TransportError) as caught:
         async with hostile(*options):
             pass

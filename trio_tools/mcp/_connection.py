@@ -47,7 +47,7 @@ from pydantic import ValidationError
 
 from trio_tools import TransportError
 
-from ._faults import answer_fault, gone_fault, malformed_fault, remote_text, start_fault
+from ._faults import answer_fault, gone_fault, malformed_fault, remote_text, start_fault, unsent_fault
 from ._streams import MALFORMED
 from ._transport import Link, Transport
 
@@ -209,8 +209,7 @@ class Connection:
         _current.set(exchange)
 
         async def report(progress: float, total: float | None, message: str | None) -> None:
-            if not exchange.done.is_set():
-                on_progress(progress, total, message)
+            on_progress(progress, total, message)
 
         try:
             with exchange.scope:
@@ -226,7 +225,7 @@ class Connection:
                 except ValidationError:
                     exchange.fault = malformed_fault(self.server, tool, "the answer is no tool result")
                 except Exception as error:  # noqa: BLE001  (whatever the SDK trips over ends one call only)
-                    exchange.fault = malformed_fault(self.server, tool, f"{type(error).__name__}: {error}")
+                    exchange.fault = unsent_fault(self.server, tool, f"{type(error).__name__}: {error}")
         finally:
             del self._exchanges[exchange.id]
             exchange.done.set()

@@ -8,7 +8,7 @@ from typing import Final
 
 from trio_tools import TransportError
 
-__all__ = ["answer_fault", "gone_fault", "malformed_fault", "remote_text", "start_fault"]
+__all__ = ["answer_fault", "gone_fault", "malformed_fault", "remote_text", "start_fault", "unsent_fault"]
 
 CLIP: Final = 200
 """The most characters of remote text that a message quotes (`TP-8`)."""
@@ -44,6 +44,13 @@ def answer_fault(server: str, tool: str, text: str) -> TransportError:
 def malformed_fault(server: str, tool: str, what: str) -> TransportError:
     """Describe an answer that is none."""
     return TransportError(f'server "{server}" gave a malformed answer to "{tool}": {remote_text(what)}')
+
+
+def unsent_fault(server: str, tool: str, what: str) -> TransportError:
+    """Describe a request that cannot be put on the wire."""
+    return TransportError(
+        f'the request for "{tool}" cannot be sent to server "{server}": {remote_text(what)}'
+    )
 
 
 def gone_fault(server: str, tool: str, how: str, *, sent: bool) -> TransportError:
