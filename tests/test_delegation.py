@@ -1,4 +1,4 @@
-# ruff: noqa: SIM117
+# ruff: noqa: BLE001, SIM117
 """Wrappers: what they delegate, what may end it, and what becomes of what they return."""
 
 from __future__ import annotations
@@ -1208,6 +1208,99 @@ async def test_a_delegation_in_another_task_is_governed_like_any_other(autojump_
     assert returned == 3.0
     assert facts(result) == "cancelled ABORTED cancelled deadline:caller"
     assert seen.only is result
+
+
+@pytest.mark.rule("WR-20")
+@pytest.mark.parametrize("where", ["body", "inner wrapper"])
+@pytest.mark.parametrize("how", ["returns", "raises"])
+async def test_a_delegation_left_running_is_cancelled_and_awaited(
+    autojump_clock: MockClock, where: str, how: str
+) -> None:
+    registry, seen = observed()
+    reviewed = count_reviews(registry)
+    log: list[str] = []
+
+    async def until_cancelled() -> None:
+        try:
+            await trio.sleep_forever()
+        finally:
+            with trio.CancelScope(shield=True):
+                await trio.sleep(3)
+            log.append(f"ended at {trio.current_time()}")
+
+    @registry.tool
+    async def body() -> str:
+        if where == "body":
+            await until_cancelled()
+        return "done"
+
+    async def inner(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        if where == "inner wrapper":
+            await until_cancelled()
+        return await proceed(execution)
+
+    async with trio.open_nursery() as foreign:
+
+        async def delegate(execution: DispatchExecution, proceed: Proceed) -> None:
+            try:
+                await proceed(execution)
+            except BaseException as error:
+                log.append(type(error).__name__)
+
+        async def wrapper(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+            foreign.start_soon(delegate, execution, proceed)
+            await trio.sleep(2)
+            if how == "raises":
+                raise ValueError("mine")
+            return ToolResult.failed("made", code="MADE")
+
+        registry.wrap(wrapper)
+        registry.wrap(inner)
+        async with open_call_scope() as scope:
+            await registry.execute(call(scope, "body"))
+            returned = trio.current_time()
+
+    assert returned == 5.0
+    assert log[0] == "ended at 5.0"
+    settled = "cancelled" if where == "body" else "not_dispatched"
+    assert facts(seen.only) == f"failed POLICY_ERROR {settled}"
+    assert reviewed == []
+
+
+@pytest.mark.rule("WR-20", "SC-3")
+async def test_an_inner_wrapper_in_another_task_is_cancelled_with_the_call(autojump_clock: MockClock) -> None:
+    registry, seen = observed(nap)
+
+    async with trio.open_nursery() as foreign:
+
+        async def outer(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+            results: list[ToolResult] = []
+            done = trio.Event()
+
+            async def delegate() -> None:
+                try:
+                    results.append(await proceed(execution))
+                except trio.Cancelled:
+                    results.append(ToolResult.failed("inner was cancelled", code="INNER"))
+                done.set()
+
+            foreign.start_soon(delegate)
+            with trio.CancelScope(shield=True):
+                await done.wait()
+            return results[0]
+
+        async def inner(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+            await trio.sleep(50)
+            return await proceed(execution)
+
+        registry.wrap(outer)
+        registry.wrap(inner)
+        async with open_call_scope(timeout=3) as scope:
+            await registry.execute(call(scope, "nap", seconds=9))
+            returned = trio.current_time()
+
+    assert returned == 3.0
+    assert facts(seen.only) == "failed INNER not_dispatched"
 
 
 @pytest.mark.rule("WR-21")
