@@ -86,8 +86,9 @@ class _Entry:
         if interrupt is not None:
             self.batch.interrupted(interrupt)
         self.batch.settle(self, result)
-        with trio.CancelScope(shield=True):
-            await self.place.wait()
+        if not self.place.is_set():
+            with trio.CancelScope(shield=True):
+                await self.place.wait()
 
     async def run(self) -> None:
         try:

@@ -25,7 +25,7 @@ from ._classification import Came, Place, Verdict, classify
 from ._errors import TOOL_ERROR, TransportError, standard_failure
 from ._execution import Attempt, Life, ToolContext, governed
 from ._fusion import Sentry, Source
-from ._leaves import failure_of_errors, leaves_of, log_uncoded
+from ._leaves import Leaves, failure_of_errors, leaves_of, log_uncoded
 from ._output import InvalidOutputError, make_output
 from ._result import CancelCause, CauseKind, Settlement, ToolOutcome, ToolResult
 from ._tool import Tool
@@ -134,7 +134,7 @@ async def _invoke_async(
         attempt.value = await attempt.tool.invoke(attempt.bound, context)  # pyright: ignore[reportGeneralTypeIssues]
         attempt.returned = True
     except BaseException as raised:
-        attempt.errors.append(raised)
+        attempt.raised = raised
     if nurseries := trio.lowlevel.current_task().child_nurseries:
         attempt.left_open = True
         await _empty(nurseries)
@@ -159,9 +159,8 @@ async def _invoke_in_thread(attempt: Attempt, context: ToolContext | None) -> No
     limiter = trio.to_thread.current_default_thread_limiter()
     try:
         await limiter.acquire()
-    except trio.Cancelled as raised:
+    except trio.Cancelled:
         attempt.refused = attempt.life.cause_now(attempt.sources)
-        attempt.errors.append(raised)
         return
     try:
         if not _may_invoke(attempt):
@@ -171,7 +170,7 @@ async def _invoke_in_thread(attempt: Attempt, context: ToolContext | None) -> No
         attempt.value = await trio.to_thread.run_sync(_in_thread, attempt, context, limiter=ours)
         attempt.returned = True
     except BaseException as raised:
-        attempt.errors.append(raised)
+        attempt.raised = raised
     finally:
         limiter.release()
 
@@ -189,8 +188,7 @@ def _settle(attempt: Attempt) -> ToolResult:
     life = attempt.life
     attempt.settled = True
     life.task = None
-    leaves = leaves_of(*attempt.errors)
-    attempt.errors.clear()
+    leaves = _leaves(attempt)
     if attempt.invoked:
         life.settle(_settlement(attempt, leaves.errors or leaves.interrupts))
     cause = life.cause_now(attempt.sources)
@@ -213,6 +211,16 @@ def _settle(attempt: Attempt) -> ToolResult:
         return aborted(life, cause, life.body_contexts())
     text = "tool cancelled itself" if attempt.cancelled_itself else "stray Cancelled escaped the tool body"
     return _body_error(life, text)
+
+
+def _leaves(attempt: Attempt) -> Leaves:
+    """Take apart what came out of the function and of the nurseries around it."""
+    own = () if attempt.raised is None else (attempt.raised,)
+    around = leaves_of(*own, *attempt.errors)
+    attempt.raised = None
+    attempt.errors.clear()
+    # trio, too, complains about a nursery left open, at the end of the task and in its own words.
+    return Leaves(leaves_of(*own).errors, around.interrupts) if attempt.left_open else around
 
 
 def _settlement(attempt: Attempt, errors: tuple[BaseException, ...]) -> Settlement:

@@ -56,7 +56,7 @@ async def _delegate(
     wrapper = chain[index]
     # The library's own wrapper never waits for anything but what it delegates to.
     if wrapper is enforce_timeouts:
-        return _checked(life, await wrapper(view, _Proceed(life, chain, index + 1, view)))
+        return _checked(life, view, await wrapper(view, _Proceed(life, chain, index + 1, view)))
     life.stale = True
     # Never one span for two wrappers: the outer one may shield the inner one, or run it in another task.
     with governed(life, sources):
@@ -66,7 +66,7 @@ async def _delegate(
         finally:
             life.stale = True
             await proceed.close()
-    return _checked(life, answer)
+    return _checked(life, view, answer)
 
 
 @final
@@ -187,7 +187,7 @@ def _read_wrapper_scopes(life: Life, sources: tuple[Source, ...]) -> Ambient:
     return lexical
 
 
-def _checked(life: Life, answer: object) -> ToolResult:
+def _checked(life: Life, received: DispatchExecution, answer: object) -> ToolResult:
     """Return what a wrapper returned, checked unless it is untouched from a delegation (`WR-14`)."""
     if not isinstance(answer, ToolResult):
         raise PolicyError(f"a wrapper returns a ToolResult, not {type(answer).__name__}")
@@ -200,9 +200,8 @@ def _checked(life: Life, answer: object) -> ToolResult:
         case ToolOutcome.FAILED:
             cause = answer.cause if answer.cause in _causes(life) else None
         case ToolOutcome.CANCELLED:
-            life.cause_now()
-            causes = _causes(life)
-            cause = answer.cause if answer.cause in causes else min(causes, key=_time_of, default=None)
+            governing = life.cause_now(sources_of(received))
+            cause = answer.cause if answer.cause in _causes(life) else governing
             if cause is None:
                 raise PolicyError("a wrapper made a cancelled result while nothing was cancelled")
     try:
@@ -256,7 +255,3 @@ def _causes(life: Life) -> list[CancelCause]:
     causes = [source.cause_at(now) for source in (*life.sources, *lexical)]
     causes += [view.scope.cause for view in life.derived]
     return [cause for cause in causes if cause is not None]
-
-
-def _time_of(cause: CancelCause) -> float:
-    return cause.at

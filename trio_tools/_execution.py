@@ -307,11 +307,11 @@ class Life:
 
     def _observe_not_ours(self, now: float) -> None:
         """Note which scope cancels the frame, which none of our sources does: a wrapper's, or an outer."""
-        if self.lexical is None or not self._cancelled_within(self.spans[0], now):
-            told, other = self.ambient, self.lexical
-        else:
-            told, other = self.lexical, self.ambient
-        told.observe(-math.inf, now)
+        told, other = self.ambient, self.lexical
+        if self._cancelled_within(self.spans[0], now):
+            told, other = other, told
+        if told is not None:
+            told.observe(-math.inf, now)
         if other is not None:
             other.noticed = None
 
@@ -322,7 +322,7 @@ class Life:
         span.trio_scope.shield = False
         return effective <= now
 
-    def cause_within(self, now: float) -> CancelCause | None:
+    def cause_within(self, now: float, /) -> CancelCause | None:
         """Return why the body is being cancelled, asked in a frame that may be within it (`NE-4`)."""
         cause = self.cause_at(now)
         unsure = cause is None or self.ambient.noticed is not None
@@ -331,7 +331,7 @@ class Life:
             return self.cause_at(now)
         return cause
 
-    def cause_at(self, now: float) -> CancelCause | None:
+    def cause_at(self, now: float, /) -> CancelCause | None:
         """Return why the body, or before and after it the call, is being cancelled."""
         return earliest(self.delegation or self.sources, now)
 
@@ -340,13 +340,15 @@ class Life:
         now = self.clock.current_time()
         if earliest(self.delegation, now) is not None:
             return
-        if self.lexical is None:
+        if self.ambient.enclosing is None and self.lexical is None:
             self.ambient.observe(-math.inf, now)
-        elif min(self.ambient.deadline, self.lexical.deadline) <= now:
-            self.ambient.observe_hidden(now)
-            self.lexical.observe_hidden(now)
-        else:
-            self.ambient.noticed = self.lexical.noticed = now
+            return
+        known = (self.ambient,) if self.lexical is None else (self.ambient, self.lexical)
+        passed = [each for each in known if each.enclosing is None and each.deadline <= now]
+        for each in passed:
+            each.observe_hidden(now)
+        for each in () if passed else known:
+            each.notice(now)
 
     def body_contexts(self) -> tuple[Context, ...]:
         """Return what bodies of this call deferred, nested contexts where they were forwarded (`NE-6`)."""
@@ -621,6 +623,7 @@ class Attempt:
     returned: bool = False
     value: object = None
     left_open: bool = False
+    raised: BaseException | None = None
     cancelled_itself: bool = False
     refused: CancelCause | None = None
     settled: bool = False

@@ -33,6 +33,18 @@ class Source(Protocol):
         ...
 
 
+class Enclosing(Protocol):
+    """A call with a body in which another call is nested (`NE-4`)."""
+
+    def cause_at(self, now: float, /) -> CancelCause | None:
+        """Return why the body is being cancelled, as far as it is known."""
+        ...
+
+    def cause_within(self, now: float, /) -> CancelCause | None:
+        """Return the same, asked in a frame within the body, which is read to know more."""
+        ...
+
+
 def earliest(sources: Iterable[Source], now: float) -> CancelCause | None:
     """Return the cause that came first; of several at one instant, that of the first source (`WR-6`)."""
     first: CancelCause | None = None
@@ -119,14 +131,14 @@ class Ambient:
 
     Attributes:
         name: the name of the cause: ``ambient``, or ``wrapper`` for scopes that a wrapper opened.
-        enclosing: for a nested call, what tells why the body around it is being cancelled (`NE-4`).
+        enclosing: for a nested call, the one around it, which tells why its body is being cancelled.
         deadline: the ambient deadline last read; infinity when none was.
         noticed: when a parked task was asked to cancel, while it could not be told by whom.
         cause: the cause once one was observed; it is final.
     """
 
     name: str = "ambient"
-    enclosing: Callable[[float], CancelCause | None] | None = None
+    enclosing: "Enclosing | None" = None
     deadline: float = field(default=math.inf, init=False)
     noticed: float | None = field(default=None, init=False)
     cause: CancelCause | None = field(default=None, init=False)
@@ -146,11 +158,19 @@ class Ambient:
         if self.cause is None and self.deadline <= now:
             self.cause = self._cause(-math.inf, now)
         elif self.cause is None and self.enclosing is not None:
-            self.cause = self.enclosing(now)
+            self.cause = self.enclosing.cause_within(now)
+
+    def notice(self, now: float) -> None:
+        """Take note that a parked task was asked to cancel; nobody may read a frame at that moment."""
+        if self.cause is None and self.noticed is None:
+            self.noticed = now
 
     def _cause(self, effective: float, now: float) -> CancelCause:
-        if self.enclosing is not None and (cause := self.enclosing(now)) is not None:
+        if self.enclosing is not None and (cause := self.enclosing.cause_within(now)) is not None:
             return cause
+        return self._own_cause(effective, now)
+
+    def _own_cause(self, effective: float, now: float) -> CancelCause:
         if effective != -math.inf:
             at = effective
         elif self.deadline <= now:
@@ -162,7 +182,8 @@ class Ambient:
     def cause_at(self, now: float, /) -> CancelCause | None:
         """Return what was observed, or, until it can be told, what was noticed."""
         if self.cause is None and self.noticed is not None:
-            return self._cause(-math.inf, now)
+            enclosing = None if self.enclosing is None else self.enclosing.cause_at(now)
+            return enclosing or self._own_cause(-math.inf, now)
         return self.cause
 
     def deadline_at(self, _now: float, /) -> float:

@@ -83,6 +83,7 @@ async def live(life: Life, turn: Turn | None = None) -> ToolResult:
         )
         result = decided.result
         if turn is not None:
+            await schedule(life)
             await turn.commit(result, None)
             life.stale = True
         if decided.path is Path.R:
@@ -141,7 +142,7 @@ def announce(turn: Turn | None) -> None:
 async def schedule(life: Life) -> None:
     """Give way once on a path that has not done so yet: every call is a schedule point (`PU-1`)."""
     if not life.scheduled:
-        life.stale = True
+        life.scheduled = life.stale = True
         await trio.lowlevel.cancel_shielded_checkpoint()
 
 
@@ -257,7 +258,7 @@ def admit(
     if ambient is None:
         ambient = Ambient()
     if parent is not None:
-        ambient.enclosing = parent.cause_within
+        ambient.enclosing = parent
     life = Life(
         call_id=call.call_id,
         root_call_id=call.root_call_id or (call.call_id if parent is None else parent.root_call_id),

@@ -79,6 +79,8 @@ async def ask_gates(life: Life) -> Decided | None:
         if isinstance(decision, Ask):
             place = Place.APPROVAL
             life.enter(Phase.APPROVAL)
+            # No check, which would decide: the approver shall see a cancellation, and be asked all the same.
+            life.cause_now()
             captured = await capture(_ask_approver, life, decision)
     return _decide(life, place, captured)
 
