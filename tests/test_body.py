@@ -700,7 +700,7 @@ async def _leave_open(what: str) -> None:
             nursery.start_soon(trio.sleep_forever)
 
 
-LEFT_OPEN = ["scope", "shield", "cancelled scope"]
+LEFT_OPEN = ["scope", "shield", "cancelled scope", "empty nursery", "busy nursery"]
 
 
 @pytest.mark.rule("BO-10")
