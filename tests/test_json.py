@@ -57,6 +57,13 @@ def nested(levels: int, *, objects: bool = False) -> Any:
     return value
 
 
+def nested_around(levels: int, innermost: object) -> object:
+    value = innermost
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
 def is_object(value: object) -> TypeGuard[dict[str, Any]]:
     return isinstance(value, dict)
 
@@ -177,6 +184,10 @@ PLACES: list[Callable[[Any], object]] = [
     lambda value: value,
     lambda value: [value],
     lambda value: {"a": {"b": [0, value]}},
+]
+SHAPES: list[Callable[[object], object]] = [
+    lambda value: [value, value],
+    lambda value: nested_around(60, value),
 ]
 TEXT_PLACES: list[Callable[[str], object]] = [
     lambda text: text,
@@ -427,6 +438,27 @@ def test_a_shared_container_is_copied_once(depth: int) -> None:
     assert pickle.loads(pickle.dumps(frozen)) == frozen
     plain: Any = thaw(frozen)
     assert plain[0] is plain[1]
+
+
+@pytest.mark.rule("MA-3", "MA-5", "MA-11")
+@pytest.mark.parametrize("shape", SHAPES)
+def test_what_is_shared_or_deep_is_held_to_the_same_rules(shape: Callable[[object], object]) -> None:
+    refused: list[object] = [
+        {1: 2},
+        {"a": 1, TrapKey("a"): 2},
+        dict.fromkeys(("😀", "\ud83d\ude00"), 1),
+        {"\ud83d": 1},
+        [math.nan],
+        [(1,)],
+        ["\udc00"],
+        {"a": Trap()},
+    ]
+    for value in refused:
+        with pytest.raises(NotLossless):
+            freeze(shape(value))
+    kept: Any = {"😀": ["é", 1.5, None], "": {}}
+    assert freeze(shape({"\ud83d\ude00": ["é", 1.5, None], "": {}})) == shape(kept)
+    assert freeze_value(shape({"\ud83d": "\udc00"}), depth=DEPTH) == shape({"\ufffd": "\ufffd"})
 
 
 @pytest.mark.rule("MA-7")

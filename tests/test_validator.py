@@ -594,7 +594,8 @@ def test_both_readings_agree_with_the_oracle(draft: Draft, oracle_class: Any, da
         assert _holds(Validator(_Refusing(), validator._walk), frozen) is compiled
         try:
             expected = oracle.is_valid(value)
-        except RecursionError:
+        except (RecursionError, TypeError):
+            # A schema that refers to itself, or draft-07 with `items` false: the oracle fails on both.
             continue
         assert compiled is expected
 

@@ -91,7 +91,7 @@ class Draft:
     """One version of JSON Schema: its meta-schema's address, and its keywords."""
 
     uri: str
-    keywords: dict[str, str]
+    keywords: dict[str, str] = field(repr=False)
     # Whatever stands beside `$ref` is ignored.
     ref_stands_alone: bool = False
 

@@ -59,8 +59,8 @@ class TooDeep(NotLossless):
         return TooDeep, (self.levels,)
 
 
-class _DeepError(Exception):
-    """The recursive form gives up, and the iterative one takes over."""
+class _NotATreeError(Exception):
+    """The recursive form gives up, and one that needs no stack takes over."""
 
 
 @final
@@ -193,17 +193,15 @@ _refuse_changes(
 )
 
 
-def _make_dict(plain: dict[str, JsonValue], height: int) -> FrozenDict:
+def _make_dict(plain: dict[str, JsonValue]) -> FrozenDict:
     frozen = _new_dict(FrozenDict)
     _fill_dict(frozen, plain)
-    _set_dict_height(frozen, height)
     return frozen
 
 
-def _make_list(plain: list[JsonValue], height: int) -> FrozenList:
+def _make_list(plain: list[JsonValue]) -> FrozenList:
     frozen = _new_list(FrozenList)
     _fill_list(frozen, plain)
-    _set_list_height(frozen, height)
     return frozen
 
 
@@ -214,8 +212,22 @@ def is_frozen(value: object) -> TypeGuard[_Frozen]:
 
 
 def height_of(value: JsonValue) -> int:
-    """Returns how many containers nest in a frozen value, itself included; a scalar has none."""
-    return value._height if is_frozen(value) else 0  # pyright: ignore[reportPrivateUsage]
+    """Returns how many containers nest in a frozen value, itself included; a scalar has none.
+
+    It is measured when somebody asks, and then kept: most values are never asked.
+    """
+    if not is_frozen(value):
+        return 0
+    if not hasattr(value, "_height"):
+        heights: dict[int, int] = {}
+        for container in _innermost_first(value, _ANY_DEPTH):
+            height = 1 + max((heights.get(id(child), 0) for child in _children(container)), default=0)
+            heights[id(container)] = height
+            if type(container) is FrozenDict:
+                _set_dict_height(container, height)
+            else:
+                _set_list_height(container, height)
+    return value._height  # pyright: ignore[reportPrivateUsage]
 
 
 def freeze_arguments(obj: object, *, depth: int) -> JsonValue:
@@ -240,34 +252,27 @@ def freeze_value(obj: object, *, depth: int) -> JsonValue:
     return _freeze(obj, depth, repair_text)
 
 
-_Memo: TypeAlias = dict[int, _Frozen | None]
-
-
 def _freeze(obj: object, depth: int, text: Callable[[str], str]) -> JsonValue:
     kind = kind_of(obj)
     if kind is not dict and kind is not list:
-        frozen = _freeze_leaf(obj, {}, 0, text)
-    else:
-        freeze = _freeze_dict if kind is dict else _freeze_list
+        frozen = _freeze_leaf(obj, text)
+        if height_of(frozen) > depth:
+            raise TooDeep(depth)
+        return frozen
+    try:
         try:
-            frozen = freeze(obj, {}, 1, text)
-        except (_DeepError, RecursionError):
-            frozen = _freeze_deep(obj, depth, text)
-        except RuntimeError:
-            # Only another thread can have done it, but it must not look like a fault of the library.
-            raise NotLossless(_CHANGED) from None
-    if height_of(frozen) > depth:
-        raise TooDeep(depth)
-    return frozen
+            freeze = _freeze_dict if kind is dict else _freeze_list
+            return freeze(obj, min(depth, _SHALLOW), set(), text)
+        except (_NotATreeError, RecursionError):
+            return _freeze_graph(obj, depth, text)
+    except RuntimeError:
+        # Only another thread can have done it, but it must not look like a fault of the library.
+        raise NotLossless(_CHANGED) from None
 
 
-def _freeze_leaf(obj: Any, memo: _Memo, level: int, text: Callable[[str], str]) -> JsonValue:
-    # What the loops below leave over: containers, what is no JSON, and the scalar that is a whole document.
+def _freeze_leaf(obj: Any, text: Callable[[str], str]) -> JsonValue:
+    """Returns what is neither a plain `dict` nor a plain `list` in the form in which it is kept."""
     kind = kind_of(obj)
-    if kind is dict:
-        return _freeze_dict(obj, memo, level + 1, text)
-    if kind is list:
-        return _freeze_list(obj, memo, level + 1, text)
     if kind is FrozenDict or kind is FrozenList or obj is None or kind is int or kind is bool:
         return obj
     if kind is str:
@@ -279,15 +284,17 @@ def _freeze_leaf(obj: Any, memo: _Memo, level: int, text: Callable[[str], str]) 
     raise NotLossless(_NOT_JSON)
 
 
-def _freeze_dict(source: Any, memo: _Memo, level: int, text: Callable[[str], str]) -> _Frozen:
+# These two are the hot path of every call. They say in line what `_freeze_leaf` says of the usual scalars,
+# since a call costs more than what it would do, and they keep no record of copies: a container that is met
+# again, or nests deeper than `levels`, sends the whole value to `_freeze_graph`.
+
+
+def _freeze_dict(source: Any, levels: int, seen: set[int], text: Callable[[str], str]) -> FrozenDict:
     ident = id(source)
-    if ident in memo:
-        return _finished(memo[ident])
-    if level > _SHALLOW:
-        raise _DeepError
-    memo[ident] = None
+    if levels <= 0 or ident in seen:
+        raise _NotATreeError
+    seen.add(ident)
     plain: dict[str, JsonValue] = {}
-    height = 0
     for key, value in source.items():
         if type(key) is not str:
             raise NotLossless(_NOT_A_KEY)
@@ -298,55 +305,69 @@ def _freeze_dict(source: Any, memo: _Memo, level: int, text: Callable[[str], str
             plain[key] = value if value.isascii() else text(value)
         elif kind is int or kind is bool or value is None:
             plain[key] = value
+        elif kind is dict:
+            plain[key] = _freeze_dict(value, levels - 1, seen, text)
+        elif kind is list:
+            plain[key] = _freeze_list(value, levels - 1, seen, text)
         else:
-            plain[key] = frozen = _freeze_leaf(value, memo, level, text)
-            if kind is not float:
-                height = max(height, height_of(frozen))
+            plain[key] = leaf = _freeze_leaf(value, text)
+            if kind is not float and height_of(leaf) >= levels:
+                raise _NotATreeError
     if len(plain) != len(source):
         raise NotLossless(_COLLISION)
-    memo[ident] = made = _make_dict(plain, height + 1)
-    return made
+    return _make_dict(plain)
 
 
-def _freeze_list(source: Any, memo: _Memo, level: int, text: Callable[[str], str]) -> _Frozen:
+def _freeze_list(source: Any, levels: int, seen: set[int], text: Callable[[str], str]) -> FrozenList:
     ident = id(source)
-    if ident in memo:
-        return _finished(memo[ident])
-    if level > _SHALLOW:
-        raise _DeepError
-    memo[ident] = None
+    if levels <= 0 or ident in seen:
+        raise _NotATreeError
+    seen.add(ident)
     plain: list[JsonValue] = []
-    height = 0
     for value in source:
         kind = kind_of(value)
         if kind is str:
             plain.append(value if value.isascii() else text(value))
         elif kind is int or kind is bool or value is None:
             plain.append(value)
+        elif kind is dict:
+            plain.append(_freeze_dict(value, levels - 1, seen, text))
+        elif kind is list:
+            plain.append(_freeze_list(value, levels - 1, seen, text))
         else:
-            frozen = _freeze_leaf(value, memo, level, text)
-            plain.append(frozen)
-            if kind is not float:
-                height = max(height, height_of(frozen))
-    memo[ident] = made = _make_list(plain, height + 1)
-    return made
+            leaf = _freeze_leaf(value, text)
+            plain.append(leaf)
+            if kind is not float and height_of(leaf) >= levels:
+                raise _NotATreeError
+    return _make_list(plain)
 
 
-def _finished(known: _Frozen | None) -> _Frozen:
-    if known is None:
-        raise NotLossless(_CYCLE)
-    return known
+def _freeze_graph(root: Any, depth: int, text: Callable[[str], str]) -> JsonValue:
+    """Freezes a value of any depth whose containers may be shared, of which each is copied once."""
+    # Innermost containers first, so that the copies of its members are there when a container is copied.
+    copies: dict[int, JsonValue] = {}
 
+    def member(value: Any) -> JsonValue:
+        kind = kind_of(value)
+        return copies[id(value)] if kind is dict or kind is list else _freeze_leaf(value, text)
 
-def _freeze_deep(source: Any, depth: int, text: Callable[[str], str]) -> _Frozen:
-    # Innermost containers first, so that each call below finds its children in the memo and does not recurse.
-    memo: _Memo = {}
-    try:
-        for container in _innermost_first(source, depth):
-            _freeze_leaf(container, memo, 0, text)
-    except RuntimeError:
-        raise NotLossless(_CHANGED) from None
-    return _finished(memo[id(source)])
+    for container in _innermost_first(root, depth):
+        if kind_of(container) is list:
+            copies[id(container)] = _make_list([member(value) for value in container])
+            continue
+        plain: dict[str, JsonValue] = {}
+        for key, value in container.items():
+            if type(key) is not str:
+                raise NotLossless(_NOT_A_KEY)
+            plain[text(key)] = member(value)
+        if len(plain) != len(container):
+            raise NotLossless(_COLLISION)
+        copies[id(container)] = _make_dict(plain)
+    frozen = copies[id(root)]
+    # The walk ends at frozen containers and knows the longest way only of a tree.
+    if height_of(frozen) > depth:
+        raise TooDeep(depth)
+    return frozen
 
 
 def _children(container: Any) -> Iterator[Any]:
@@ -416,30 +437,30 @@ def thaw(value: JsonValue) -> JsonValue:
     A container that occurs twice in the value is one object in the copy as well, as with `copy.deepcopy`. It
     works at any depth (`MA-7`).
     """
-    kind = kind_of(value)
-    if kind is not FrozenDict and kind is not FrozenList:
+    if not is_frozen(value):
         return value
-    frozen = cast("_Frozen", value)
-    if frozen._height == 1:  # pyright: ignore[reportPrivateUsage]
-        return frozen.copy()
     memo: dict[int, Any] = {}
-    if frozen._height > _SHALLOW:  # pyright: ignore[reportPrivateUsage]
-        for container in _innermost_first(frozen, _ANY_DEPTH):
-            _thaw_container(container, memo)
-    return _thaw_container(frozen, memo)
+    try:
+        return _thaw(value, _SHALLOW, memo)
+    except (_NotATreeError, RecursionError):
+        for container in _innermost_first(value, _ANY_DEPTH):
+            _thaw(container, 1, memo)
+        return memo[id(value)]
 
 
-def _thaw_container(frozen: Any, memo: dict[int, Any]) -> Any:
+def _thaw(frozen: Any, levels: int, memo: dict[int, Any]) -> Any:
     ident = id(frozen)
     if ident in memo:
         return memo[ident]
+    if levels <= 0:
+        raise _NotATreeError
     # `copy` of a frozen container gives a plain one at C speed; what is left is to replace its containers.
-    memo[ident] = plain = frozen.copy()
-    if frozen._height > 1:
-        for key, value in frozen.items() if type(frozen) is FrozenDict else enumerate(frozen):
-            kind = kind_of(value)
-            if kind is FrozenDict or kind is FrozenList:
-                plain[key] = _thaw_container(value, memo)
+    plain = frozen.copy()
+    for key, value in frozen.items() if type(frozen) is FrozenDict else enumerate(frozen):
+        kind = kind_of(value)
+        if kind is FrozenDict or kind is FrozenList:
+            plain[key] = _thaw(value, levels - 1, memo)
+    memo[ident] = plain
     return plain
 
 
@@ -510,13 +531,11 @@ def to_json_text(value: JsonValue) -> str:
 
     It works at any depth. Keeps `MA-13`.
     """
-    if height_of(value) <= _SHALLOW:
-        try:
-            return _encode(value)
-        except (ValueError, RecursionError):
-            # An integer with more digits than `str` agrees to print, or a stack that is nearly used up.
-            pass
-    return _write(value, _json_scalar, ",", ":")
+    try:
+        return _encode(value)
+    except (ValueError, RecursionError):
+        # An integer with more digits than `str` agrees to print, or nesting that the C stack does not take.
+        return _write(value, _json_scalar, ",", ":")
 
 
 def _json_scalar(value: object) -> str:
@@ -580,10 +599,5 @@ def _from_rows(rows: list[Any]) -> _Frozen:
     members: Any
     for keys, members in rows:
         values: list[Any] = [made[member[0]] if type(member) is tuple else member for member in members]
-        height = 1 + max(map(height_of, values), default=0)
-        made.append(
-            _make_list(values, height)
-            if keys is None
-            else _make_dict(dict(zip(keys, values, strict=True)), height)
-        )
+        made.append(_make_list(values) if keys is None else _make_dict(dict(zip(keys, values, strict=True))))
     return made[-1]

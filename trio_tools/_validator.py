@@ -20,7 +20,7 @@ from attrs import define, field, frozen
 
 from ._dialect import DRAFT_7, Reading, Resource
 from ._errors import DefinitionError
-from ._json import FrozenDict, FrozenList, JsonValue, height_of, json_equal, kind_of, thaw, to_json_text
+from ._json import FrozenDict, FrozenList, JsonValue, json_equal, kind_of, thaw, to_json_text
 from ._violations import Place, Report
 
 # How deep a value the compiled validator takes in, with a margin.
@@ -88,18 +88,22 @@ def _place_of(steps: Iterable[str | int]) -> Place:
 
 def _is_readable(value: JsonValue) -> bool:
     """Tells whether the compiled validator can take the value in as it is."""
-    if height_of(value) > _COMPILED_DEPTH:
-        return False
-    pending: list[Any] = [value]
-    while pending:
-        for each in _members(pending.pop()):
-            kind = kind_of(each)
-            if kind is int:
-                if not -_HUGE < each < _HUGE:
-                    return False
-            elif kind is FrozenDict or kind is FrozenList:
-                pending.append(each)
-    return True
+    level: list[Any] = [value]
+    for _ in range(_COMPILED_DEPTH + 1):
+        # By identity: a container that is shared is looked at once in each level.
+        below: dict[int, Any] = {}
+        for container in level:
+            for each in _members(container):
+                kind = kind_of(each)
+                if kind is int:
+                    if not -_HUGE < each < _HUGE:
+                        return False
+                elif kind is FrozenDict or kind is FrozenList:
+                    below[id(each)] = each
+        if not below:
+            return True
+        level = list(below.values())
+    return False
 
 
 def _members(value: Any) -> Iterable[Any]:
