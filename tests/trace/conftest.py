@@ -26,23 +26,29 @@ def find_server() -> Path | None:
     return next((folder for folder in candidates if (folder / "initdb").exists()), None)
 
 
+def find_browser() -> str | None:
+    """Return a Chromium, None if there is none on this machine."""
+    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+    return next((path for name in names if (path := shutil.which(name))), None)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "postgres: needs the programs of a PostgreSQL server")
+    config.addinivalue_line("markers", "browser: needs Chromium")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if find_server() is not None:
-        return
-    out = [item for item in items if item.get_closest_marker("postgres")]
-    if out:
-        items[:] = [item for item in items if item not in out]
-        config.hook.pytest_deselected(items=out)
-        reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
-        if reporter is not None:
-            reporter.write_line(
-                f"deselected {len(out)} tests of the PostgreSQL store: no server was found"
-                " (install the package `postgresql`)"
-            )
+    for marker, found, package in (
+        ("postgres", find_server(), "postgresql"),
+        ("browser", find_browser(), "chromium"),
+    ):
+        out = [item for item in items if item.get_closest_marker(marker)]
+        if found is None and out:
+            items[:] = [item for item in items if item not in out]
+            config.hook.pytest_deselected(items=out)
+            reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
+            if reporter is not None:
+                reporter.write_line(f"deselected {len(out)} {marker} tests: this machine has no {package}")
 
 
 @pytest.fixture(scope="session")

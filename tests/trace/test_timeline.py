@@ -255,7 +255,8 @@ def test_details_show_the_allowed_keys_in_their_order_and_print_as_said() -> Non
 
     assert entry.details_text == (
         "toolName=look; toolIsError=1; toolOutcome=cancelled; finishReason=stop; promptTokens=1;"
-        " completionTokens=2; totalTokens=3; estimatedCost=0.5; messagesSentCount=3; contentLength=2; thinkingLength=1;"
+        " completionTokens=2; totalTokens=3; estimatedCost=0.5; messagesSentCount=3; contentLength=2;"
+        " thinkingLength=1;"
         " toolResultLength=0; toolArtifactsCount=2; toolArtifactTypes=table,text; toolSpecs=x;"
         " requestedToolNames=x,y; contentRedacted=1; approved=0; decidedBy=anna; droppedSources=a,b;"
         " writeTargetTable=bills; writeTargetUid=7; toolSettlement=cancelled; toolDispatched=1;"

@@ -6,6 +6,7 @@ write, so that a record that ends early says `unknown` instead of guessing.
 
 from ._cancels import CancelWatch
 from ._labels import Language, labels
+from ._overview import RunOverview, overview_of, print_runs, render_runs
 from ._privacy import PrivacyLevel, filter_step
 from ._recorder import FenceError, LiveListener, RunTrace
 from ._render import Format, render
@@ -40,6 +41,7 @@ __all__ = [
     "OutcomeOnNonToolStepError",
     "PrivacyLevel",
     "RetryDecision",
+    "RunOverview",
     "RunRow",
     "RunRows",
     "RunStep",
@@ -58,9 +60,12 @@ __all__ = [
     "is_transient",
     "labels",
     "open_store",
+    "overview_of",
+    "print_runs",
     "print_timeline",
     "read_outcome",
     "render",
+    "render_runs",
     "retry_policy",
     "step_to_json",
     "structure_step",

@@ -92,22 +92,37 @@ def _width(text: str) -> int:
 
 
 def print_timeline(timeline: RunTimeline, language: Language, console: "Console") -> None:
-    """Print the timeline on a terminal; colours are the console's to allow, and ``NO_COLOR`` is heard."""
-    from rich import box
-    from rich.table import Table
+    """Print the timeline on a terminal; colours are the console's to allow, and ``NO_COLOR`` is heard.
+
+    What is short stands in columns, and the details of an entry below it, wrapped to the terminal.
+    """
+    from rich.padding import Padding
     from rich.text import Text
 
     words = labels(language)
     unknown = timeline.counts.unknown > 0
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    columns = _columns(words, unknown=unknown)
-    for number, (title, justify) in enumerate(columns):
-        last = number == len(columns) - 1
-        table.add_column(title, justify=justify, no_wrap=not last, overflow="fold")
+    columns = [*_columns(words, unknown=unknown)[:-1]]
+    columns.insert(3, (words["runs.detail.tool"], "left"))
+    rows: list[list[tuple[str, str]]] = []
     for entry in timeline.entries:
-        table.add_row(*(Text(text, style=style) for text, style in _cells(entry, words, unknown=unknown)))
+        cells = _cells(entry, words, unknown=unknown)[:-1]
+        cells[1] = (cells[1][0][-8:], "dim")
+        cells.insert(3, (escape(entry.tool or ""), "bold"))
+        rows.append(cells)
+    table = [[(title, "dim") for title, _ in columns], *rows]
+    widths = [max(_width(text) for text, _ in cells) for cells in zip(*table, strict=True)]
     console.print(Text("  ").join(Text(text, style=style) for text, style in _title(timeline.run, words)))
-    console.print(table)
+    console.print()
+    for number, row in enumerate(table):
+        line = Text("  ").join(
+            Text(_padded(text, width, right=justify == "right"), style=style)
+            for (text, style), width, (_, justify) in zip(row, widths, columns, strict=True)
+        )
+        line.rstrip()
+        console.print(line)
+        if number and (details := escape(timeline.entries[number - 1].details_text)):
+            console.print(Padding(Text(details, style="dim"), (0, 0, 0, widths[0] + 2)))
+    console.print()
     console.print(Text("   ").join(Text(text, style=style) for text, style in _summary(timeline, words)))
     if unknown:
         console.print(Text(words["runs.unknown.hint"], style="dim"))

@@ -143,6 +143,10 @@ class RunTimeline:
         entries.sort(key=_position)
         return cls(rows.run, tuple(entries))
 
+    def only(self, outcome: str) -> "RunTimeline":
+        """Return the timeline of those entries alone that have an outcome."""
+        return RunTimeline(self.run, tuple(entry for entry in self.entries if entry.outcome == outcome))
+
     @property
     def counts(self) -> OutcomeCounts:
         """How many entries ended how."""

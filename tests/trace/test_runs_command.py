@@ -1,0 +1,205 @@
+"""``trio-tools runs``: list, show, html, and a cancel from another process."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from tests.trace.test_recorder import make_registry
+from trio_tools import ToolCall, open_call_scope
+from trio_tools.cli import main
+from trio_tools.trace import RunTrace, open_store, render_runs
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """Return a store with two runs: in one of them a call was cancelled."""
+    target = str(tmp_path / "runs.db")
+
+    async def record() -> None:
+        async with open_store(target) as store:
+            for run_id in ("first", "second"):
+                registry = make_registry()
+                RunTrace(run_id, store=store).attach(registry)
+                async with open_call_scope(name="nightly") as scope:
+                    await registry.execute(ToolCall(name="look", arguments={}, scope=scope))
+                    await registry.execute(ToolCall(name="refuse", arguments={}, scope=scope))
+                    if run_id == "second":
+                        scope.cancel()
+                        await registry.execute(ToolCall(name="look", arguments={}, scope=scope))
+
+    trio.run(record)
+    return target
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    status = main(["runs", *arguments])
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+def test_runs_are_listed_newest_first(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, "--store", path)
+    lines = [line.split() for line in out.splitlines()]
+
+    assert status == 0
+    assert [line[0] for line in lines[2:]] == ["second", "first"]
+    assert lines[2][4:] == ["3", "1", "1", "1", "0", "50.0", "%"]
+    assert run(capsys, "list", "--store", path) == (0, out, "")
+
+
+def test_the_list_can_be_of_runs_with_one_outcome(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, "--store", path, "--outcome", "cancelled", "--json")
+    _, one, _ = run(capsys, "--store", path, "--limit", "1", "--json")
+
+    assert [row["run"] for row in json.loads(out)] == ["second"]
+    assert json.loads(out)[0]["counts"] == {"ok": 1, "failed": 1, "cancelled": 1, "unknown": 0, "none": 0}
+    assert len(json.loads(one)) == 1
+
+
+def test_a_run_is_shown_in_two_languages_and_by_outcome(
+    path: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, german, _ = run(capsys, "show", "second", "--store", path, "--language", "de")
+    _, cancelled, _ = run(
+        capsys, "show", "second", "--store", path, "--outcome", "cancelled", "--language", "en"
+    )
+    _, as_json, _ = run(capsys, "show", "second", "--store", path, "--json")
+
+    assert status == 0
+    assert "abgebrochen 1" in german
+    assert [
+        word in cancelled for word in ("toolOutcome=cancelled", "toolOutcome=ok", "toolOutcome=failed")
+    ] == [
+        True,
+        False,
+        False,
+    ]
+    assert json.loads(as_json)["counts"]["cancelled"] == 1
+
+
+def test_a_run_is_written_as_a_page(path: str, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    status = main(["runs", "html", "first", "--store", path, "--language", "de"])
+    page = capfdbinary.readouterr().out.decode()
+
+    assert status == 0
+    assert page.startswith("<!doctype html>")
+    assert "Lauf first" in page
+
+
+@pytest.mark.parametrize("action", ["show", "html", "cancel"])
+def test_an_unknown_run_is_one_line_and_status_1(
+    path: str, action: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(capsys, action, "nowhere", "--store", path, "--language", "en") == (
+        1,
+        "",
+        "trio-tools: no run nowhere in this store\n",
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments", [["show"], ["list", "first"], ["cancel"], ["dance"], ["--outcome", "none"]]
+)
+def test_wrong_usage_is_status_2(path: str, arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, *arguments, "--store", path)[0] == 2
+
+
+def test_a_store_that_is_not_there_is_not_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    missing = tmp_path / "missing.db"
+    status, out, err = run(capsys, "--store", str(missing))
+
+    assert (status, out) == (1, "")
+    assert str(missing) in err
+    assert not missing.exists()
+
+
+def test_a_file_that_is_no_store_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "letter").write_text("dear aunt" * 100)
+    status, _, err = run(capsys, "--store", str(tmp_path / "letter"))
+
+    assert status == 1
+    assert err.count("\n") == 1
+
+
+def test_where_nothing_was_recorded_yet_the_list_is_empty_and_fine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+
+    assert run(capsys, "--language", "en") == (0, "no runs\n", "")
+    assert list(tmp_path.iterdir()) == []
+    assert render_runs([], language="de") == "keine Läufe\n"
+
+
+def test_the_language_is_that_of_the_environment(
+    path: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("LC_ALL", "LC_MESSAGES"):
+        monkeypatch.delenv(name, raising=False)
+    shown: list[str] = []
+    for language in ("de_AT.UTF-8", "en_GB.UTF-8", "C", ""):
+        monkeypatch.setenv("LANG", language)
+        shown.append(run(capsys, "--store", path)[1].split()[0])
+
+    assert shown == ["Lauf", "Run", "Run", "Run"]
+
+
+def test_a_run_that_has_ended_cannot_be_cancelled(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, err = run(capsys, "cancel", "first", "--store", path, "--language", "en")
+
+    assert (status, out) == (1, "")
+    assert err == "run first has ended, or was asked before\n"
+
+
+PROGRAM = """
+import sys, trio
+from tests.trace.test_recorder import make_registry
+from trio_tools import ToolCall, open_call_scope
+from trio_tools.trace import RunTrace, open_store
+
+async def main(path):
+    async with open_store(path) as store:
+        registry = make_registry()
+        trace = RunTrace("r", store=store)
+        trace.attach(registry)
+        async with open_call_scope(name="nightly") as scope:
+            trace.cancel_on_request(scope)
+            await store.flush()
+            print("ready", flush=True)
+            result = await registry.execute(ToolCall(name="pay", arguments={"seconds": 60.0}, scope=scope))
+        print(result.outcome, result.cause.kind, result.cause.name, flush=True)
+
+trio.run(main, sys.argv[1])
+"""
+
+
+@pytest.mark.slow
+def test_a_run_is_cancelled_from_another_process(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(tmp_path / "runs.db")
+    root = Path(__file__).parents[2]
+    environment: dict[str, Any] = {**os.environ, "PYTHONPATH": str(root)}
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, path], cwd=root, env=environment, stdout=subprocess.PIPE, text=True
+    ) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "ready\n"
+        status, out, _ = run(capsys, "cancel", "r", "--store", path, "--language", "en")
+        _, listed, _ = run(capsys, "--store", path, "--language", "en")
+        again = run(capsys, "cancel", "r", "--store", path, "--language", "en")[0]
+        ending = program.stdout.readline()
+
+    assert (status, out) == (0, "cancel requested for run r\n")
+    assert "cancel requested" in listed
+    assert again == 1
+    assert ending == "cancelled caller nightly\n"
+    _, shown, _ = run(capsys, "show", "r", "--store", path, "--language", "en")
+    assert "toolOutcome=cancelled" in shown
+    assert "toolCause=caller:nightly" in shown

@@ -1,0 +1,109 @@
+"""The runs of a store at a glance: one line each, with how its calls ended."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, final
+
+from attrs import frozen
+
+from ._labels import Language, labels, outcome_key
+from ._rows import RunRow
+from ._store import RunStore
+from ._text import Column, columns_of, escape, state_key, utc
+from ._timeline import UNKNOWN, OutcomeCounts, RunTimeline
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["RunOverview", "overview_of", "print_runs", "render_runs"]
+
+_OUTCOMES: Final = ("ok", "failed", "cancelled", UNKNOWN)
+
+
+@final
+@frozen
+class RunOverview:
+    """One run and how its calls ended.
+
+    Attributes:
+        run: when it began and ended.
+        counts: how many of its entries ended how.
+    """
+
+    run: RunRow
+    counts: OutcomeCounts
+
+    @property
+    def steps(self) -> int:
+        """How many entries there are."""
+        counts = self.counts
+        return counts.ok + counts.failed + counts.cancelled + counts.unknown + counts.none
+
+
+async def overview_of(
+    store: RunStore, *, limit: int | None = None, outcome: str | None = None
+) -> list[RunOverview]:
+    """Return the runs of a store, the newest first; waits for the store on a worker thread.
+
+    Args:
+        limit: how many at most; None for all.
+        outcome: only runs in which something ended so: ``ok``, ``failed``, ``cancelled`` or ``unknown``.
+    """
+    found: list[RunOverview] = []
+    for run in await store.runs():
+        if limit is not None and len(found) >= limit:
+            break
+        timeline = await RunTimeline.load(store, run.run_id)
+        if outcome is None or timeline.only(outcome).entries:
+            found.append(RunOverview(run, timeline.counts))
+    return found
+
+
+def render_runs(runs: Sequence[RunOverview], *, language: Language = "en") -> str:
+    """Return a table of runs as plain text."""
+    words = labels(language)
+    if not runs:
+        return words["runs.list.empty"] + "\n"
+    return "".join(f"{line}\n" for line in columns_of(_columns(words), _rows(runs, words)))
+
+
+def print_runs(runs: Sequence[RunOverview], language: Language, console: "Console") -> None:
+    """Print a table of runs on a terminal; needs the extra ``cli``."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    words = labels(language)
+    if not runs:
+        console.print(words["runs.list.empty"])
+        return
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for title, justify in _columns(words):
+        table.add_column(title, justify=justify, overflow="fold")
+    for row in _rows(runs, words):
+        table.add_row(*map(Text, row))
+    console.print(table)
+
+
+def _columns(words: Mapping[str, str]) -> list[Column]:
+    return [
+        (words["runs.list.run"], "left"),
+        (words["runs.list.started"], "left"),
+        (words["runs.list.state"], "left"),
+        (words["runs.list.steps"], "right"),
+        *((words[outcome_key(outcome)], "right") for outcome in _OUTCOMES),
+        (words["runs.failureRate"], "right"),
+    ]
+
+
+def _rows(runs: Iterable[RunOverview], words: Mapping[str, str]) -> Iterator[list[str]]:
+    for overview in runs:
+        run, counts = overview.run, overview.counts
+        rate = counts.failure_rate
+        yield [
+            escape(run.run_id),
+            utc(run.started_at),
+            words[state_key(run)],
+            str(overview.steps),
+            *(str(getattr(counts, outcome)) for outcome in _OUTCOMES),
+            "-" if rate is None else f"{rate * 100:.1f} %",
+        ]
