@@ -61,9 +61,8 @@ def test_the_table_of_the_zoo_has_no_hole(capsys: pytest.CaptureFixture[str]) ->
         good = [specimen for specimen in mine if not specimen.broken]
         hit = sum(failed(report_of(specimen)) == {requirement.id} for specimen in bad)
         free = sum(report_of(specimen).verdict is Verdict.PASS for specimen in good)
-        rows.append(
-            f"{requirement.id}  {requirement.title:34} caught {hit} of {len(bad)}  clean {free} of {len(good)}"
-        )
+        told = f"caught {hit} of {len(bad)}  clean {free} of {len(good)}"
+        rows.append(f"{requirement.id}  {requirement.title:34} {told}")
         caught, broken, clean, fine = caught + hit, broken + len(bad), clean + free, fine + len(good)
     with capsys.disabled():
         print()

@@ -120,7 +120,7 @@ def second_wave(subject: Subject, cases: Sequence[Case], answers: Sequence[dict[
             found += _reordered(case, answer["ch"], profile.max_schedules)
         if case.kind is not Kind.CANCEL or case.way is not Way.CALLER or not profile.second_cancels:
             continue
-        if "n" not in answer:
+        if "fs" not in answer:
             continue
         for step in range(answer["fs"] + 1, answer["n"] + 1):
             found.append(_again(case, Mode.BLOCK, step))

@@ -50,6 +50,9 @@ __all__ = ["TOKEN", "Delivery", "Lane", "Probe", "Tick"]
 TOKEN: Final = "trio-tools conformance"
 """The reason that a cancellation of the suite carries."""
 
+_SPIN_STEPS: Final = 20_000
+"""Steps of other tasks, without one of the body between them, after which the loop counts as spinning."""
+
 
 @final
 @define(eq=False)
@@ -317,7 +320,7 @@ class Probe(trio.abc.Instrument):
         lane = self._family.get(task)
         if lane is None:
             self.stranger_steps += 1
-            if self.stranger_steps > 200_000:
+            if self.stranger_steps > _SPIN_STEPS:
                 self.on_stuck("spin")
             return
         self.resumes += 1

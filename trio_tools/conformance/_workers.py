@@ -10,6 +10,7 @@ The parent runs no loop and no thread of its own, so there is nothing in it that
 """
 
 import faulthandler
+import gc
 import json
 import mmap
 import os
@@ -224,12 +225,17 @@ def _fork(job: Job, scratch: str) -> _Worker:
 
 def _child(job: Job, scratch: str, cases: int, back: int, page: mmap.mmap) -> int:
     os.setsid()
+    # What the parent holds is not this process's to collect, and looking through it takes long.
+    gc.freeze()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     me = os.getpid()
     nothing = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
         os.dup2(nothing, standard)
     os.close(nothing)
+    # Whoever captures the output of the parent has put files of their own in the place of these.
+    sys.stdout = sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
+    faulthandler.disable()
     own = Path(scratch) / f"worker-{me}"
     own.mkdir()
     # Where a worker that hangs is, is written by a signal handler that needs no interpreter.

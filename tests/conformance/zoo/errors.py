@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 import trio
@@ -64,7 +64,7 @@ async def calls_every_cancellation_a_timeout() -> str:
 
 
 @asynccontextmanager
-async def time_limit(seconds: float) -> AsyncIterator[None]:
+async def time_limit(seconds: float) -> AsyncGenerator[None]:
     scope = trio.CancelScope(deadline=trio.current_time() + seconds)
     try:
         with scope:

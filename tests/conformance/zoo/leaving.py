@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
@@ -35,7 +35,7 @@ foreign: list[trio.Nursery] = []
 
 
 @asynccontextmanager
-async def foreign_nursery() -> AsyncIterator[None]:
+async def foreign_nursery() -> AsyncGenerator[None]:
     async with trio.open_nursery() as nursery:
         foreign[:] = [nursery]
         yield
@@ -239,7 +239,7 @@ async def removes_its_file_whatever_happens() -> None:
         Path(name).unlink()  # noqa: ASYNC240
 
 
-async def ticks() -> AsyncIterator[int]:
+async def ticks() -> AsyncGenerator[int]:
     for tick in range(5):
         await trio.sleep(1)
         yield tick

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import ExitStack, aclosing, asynccontextmanager
 
 import trio
@@ -49,21 +49,21 @@ async def keeps_its_scopes_on_a_stack() -> str:
     return "done"
 
 
-async def yields_in_a_time_limit() -> AsyncIterator[int]:
+async def yields_in_a_time_limit() -> AsyncGenerator[int]:
     with trio.move_on_after(10):
         for item in range(3):
             await trio.lowlevel.checkpoint()
             yield item
 
 
-async def yields_in_a_deadline() -> AsyncIterator[int]:
+async def yields_in_a_deadline() -> AsyncGenerator[int]:
     with trio.fail_after(10):
         for item in range(3):
             yield item
             await trio.lowlevel.checkpoint()
 
 
-async def yields_after_a_time_limit() -> AsyncIterator[int]:
+async def yields_after_a_time_limit() -> AsyncGenerator[int]:
     for item in range(3):
         with trio.move_on_after(10):
             await trio.lowlevel.checkpoint()
@@ -104,7 +104,7 @@ async def reads_from_a_generator_that_closes_first() -> int:
 
 
 @asynccontextmanager
-async def background() -> AsyncIterator[trio.Nursery]:
+async def background() -> AsyncGenerator[trio.Nursery]:
     async with trio.open_nursery() as nursery:
         yield nursery
         nursery.cancel_scope.cancel()

@@ -67,7 +67,7 @@ async def goes_on_after_each_item() -> int:
 async def tells_it_as_an_error() -> str:
     try:
         await trio.sleep(1)
-    except BaseException:  # noqa: ASYNC103
+    except BaseException:  # noqa: ASYNC103, BLE001
         raise ValueError("interrupted") from None  # noqa: ASYNC104
     return "done"
 

@@ -37,11 +37,10 @@ async def returns_a_list() -> list[int]:
 @keeps("TT-18")
 @tool
 async def may_return_nothing() -> int | None:
-    count = None
     with trio.move_on_after(1):
         await trio.sleep(2)
-        count = 1
-    return count
+        return 1
+    return None
 
 
 @breaks("TT-24")

@@ -1,0 +1,151 @@
+"""``trio-tools check``: one clear line for each target that is none, and the others still run."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parent.parent.parent
+
+TOOLS = """
+import sys, os, trio
+from trio_tools import tool
+from trio_tools.conformance import ToolCheck
+
+@tool
+async def fine(number: int) -> int:
+    print("noise on stdout")
+    await trio.sleep(1)
+    return number
+
+@tool
+async def broken(number: int) -> str:
+    try:
+        await trio.sleep(1)
+    except trio.Cancelled:
+        return "aborted"
+    return "done"
+
+@tool
+async def exits(number: int) -> None:
+    await trio.sleep(1)
+    sys.exit("bye")
+
+@tool
+async def forks(number: int) -> None:
+    await trio.sleep(1)
+    if os.fork() == 0:
+        os._exit(0)
+    os.wait()
+
+PREPARED = ToolCheck(tool=fine, arguments=[{"number": 7}])
+SEVERAL = [PREPARED, broken]
+
+def plain(number: int) -> int:
+    return number
+"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("targets")
+    (path / "mine.py").write_text(TOOLS)
+    (path / "leaves.py").write_text("import sys\nsys.exit(4)\n")
+    (path / "crashes.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n")
+    return path
+
+
+def check(place: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "trio_tools.cli", "check", "--budget", "30", "--seed", "1", *words],
+        cwd=place,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_target_that_conforms_exits_with_zero_and_prints_nothing_of_its_own(place: Path) -> None:
+    done = check(place, "mine:fine")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("fine: pass\n")
+    assert "noise" not in done.stdout
+
+
+def test_findings_exit_with_one_and_are_written_in_every_form(place: Path) -> None:
+    done = check(place, "mine.py:SEVERAL", "--json", "a.json", "--junit", "a.xml", "--html", "a.html")
+    told = json.loads((place / "a.json").read_text())
+
+    assert done.returncode == 1
+    assert [each["verdict"] for each in told["tools"]] == ["pass", "fail"]
+    assert (place / "a.xml").read_text().startswith("<?xml")
+    assert (place / "a.html").read_text().startswith("<!doctype html>")
+
+
+@pytest.mark.parametrize(
+    ("target", "line"),
+    [
+        ("mine:none", "mine has no none"),
+        ("none:fine", "there is no module none"),
+        ("mine:plain", "this is a function, not a tool"),
+        ("leaves:fine", "importing it called sys.exit(4)"),
+        ("crashes.py:fine", "importing it ended the interpreter by SIGSEGV"),
+        ("mcp:some-server", "cannot be looked into"),
+    ],
+)
+def test_a_target_that_is_none_is_one_line_and_the_others_still_run(
+    place: Path, target: str, line: str
+) -> None:
+    done = check(place, target, "mine:fine")
+
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert line in done.stderr
+    assert done.stdout.startswith("fine: pass\n")
+
+
+def test_a_body_that_exits_is_unresolved_and_the_others_still_run(place: Path) -> None:
+    done = check(place, "mine:exits", "mine:fine")
+
+    assert done.returncode == 3
+    assert "the tool raised SystemExit: bye" in done.stdout
+    assert "fine: pass" in done.stdout
+
+
+def test_a_body_that_forks_is_checked_like_any_other(place: Path) -> None:
+    assert check(place, "mine:forks").returncode == 0
+
+
+def test_a_profile_file_excuses_and_limits(place: Path) -> None:
+    (place / "p.toml").write_text(
+        '[[known]]\ntool = "broken"\nrequirement = "TT-03"\nuntil = 9999-01-01\nreason = "later"\n'
+    )
+    (place / "bad.toml").write_text("[[known]\n")
+
+    assert check(place, "mine:broken", "--profile", "p.toml").returncode == 0
+    assert check(place, "mine:broken", "--profile", "bad.toml").returncode == 2
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--replay", "nonsense", "mine:fine"],
+        ["--replay", "tt1-x", "mine:fine", "mine:broken"],
+        ["--budget", "0", "mine:fine"],
+        [],
+    ],
+)
+def test_wrong_usage_exits_with_two(place: Path, words: list[str]) -> None:
+    done = check(place, *words)
+
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
