@@ -224,10 +224,18 @@ class Bench:
             for source in link.sources
         ]
         self.kernel.looks(added)
-        for source in (*added, *lexical):
+        for source in added:
             cause = source.cause(self.now)
             if cause is not None and (best is None or cause.until < best[0].until):
-                best = cause, (source if source in added else None)
+                best = cause, source
+        for source in lexical:
+            cause = source.noticed_cause(self.now)
+            if cause is None:
+                continue
+            latest = math.inf if best is None else best[0].until
+            # It may have been first, and was if it was noticed before the other happened.
+            if cause.until < latest or (cause.since < latest and self.kernel.choices.pick(2)):
+                best = cause, None
         return best
 
     def marked(self, call: Call, row: str, *, since: float | None = None) -> bool:

@@ -47,6 +47,7 @@ def _meaningful(program: CallProgram) -> bool:
         and ("inner" not in targets or program.inner is not None)
         and all(isinstance(target, str) or target < scopes for target in targets)
         and (scopes > 1 or "scope=1" not in text)
+        and "codes=()" not in text
         and bool(program.calls)
     )
 

@@ -12,7 +12,7 @@ from ._call_generate import Dice, generated
 from ._call_program import CallProgram
 from ._call_shrink import shrink
 
-__all__ = ["SoakReport", "soak_calls"]
+__all__ = ["SoakReport", "program_of_seed", "soak_calls"]
 
 
 @final

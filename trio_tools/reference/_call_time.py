@@ -68,6 +68,8 @@ class Source:
     Attributes:
         kind: the kind of a request; a deadline of a call scope or an added source is ``deadline``.
         parents: sources whose cancellation is this one's too, with their cause (`SC-15`).
+        read: whether the deadline of a scope that is not the library's was read before it passed.
+        noticed: what such a scope was taken for when it was not.
     """
 
     name: str
@@ -76,6 +78,8 @@ class Source:
     deadline_kind: str = "deadline"
     parents: "tuple[Source, ...]" = ()
     requested: float | None = None
+    read: bool = True
+    noticed: Cause | None = None
 
     def family(self) -> "Iterator[Source]":
         """Iterate over this and everything whose cancellation is this one's too."""
@@ -103,6 +107,19 @@ class Source:
     def cause(self, now: float) -> Cause | None:
         """Return one of the first causes."""
         return next(iter(self.causes(now)), None)
+
+    def noticed_cause(self, now: float) -> Cause | None:
+        """Return the cause of a scope that is not the library's, as an observer knows it (`SC-9`).
+
+        A deadline that was read before it passed is known; else only the time of this look at it.
+        """
+        if not self.cancelled(now):
+            self.read = True
+            return None
+        if self.noticed is None:
+            until = self.deadline if self.read else now
+            self.noticed = Cause(self.kind, self.name, self.deadline, until)
+        return self.noticed
 
     def cancelled(self, now: float) -> bool:
         """Whether this is cancelled at ``now``, by the clock and not by a flag."""

@@ -6,7 +6,7 @@ The rest are drawn by the generator from a fixed seed, which reaches combination
 
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, final
 
@@ -14,10 +14,11 @@ from attrs import evolve, frozen
 
 from . import _call_program as p
 from ._call_generate import Dice, generated
-from ._call_json import Json, program_to_json, trace_to_json
+from ._call_json import Json, program_from_json, program_to_json, trace_to_json
 from ._call_predict import predict
+from ._call_run import observe
 
-__all__ = ["Vector", "vector_files", "vectors", "write_vectors"]
+__all__ = ["Vector", "observe_call_program", "vector_files", "vectors", "write_call_vectors"]
 
 VERSION: Final = 1
 """Raised when a reader of the older vectors would misread the newer ones."""
@@ -221,7 +222,21 @@ def _vector(vector: Vector) -> Json:
     }
 
 
-def write_vectors(folder: Path) -> None:
+def write_call_vectors(folder: Path) -> None:
     """Write every vector file into ``folder``."""
     for name, text in vector_files().items():
         (folder / name).write_text(text, encoding="utf-8")
+
+
+def observe_call_program(program: Mapping[str, Json]) -> dict[str, Json]:
+    """Carry a program in JSON out on the runtime and return the trace in JSON, as in the vectors.
+
+    Starts a trio run of its own.
+
+    Raises:
+        RuntimeError: when the run showed what no program may show, such as two results of one call.
+    """
+    observation = observe(program_from_json(program))
+    if observation.faults:
+        raise RuntimeError("; ".join(observation.faults))
+    return trace_to_json(observation.trace)

@@ -144,7 +144,7 @@ def _delegated(
     flow = _proceed(bench, call, index, added, own)
     lexical: Source | None = None
     if action.lexical is not None:
-        lexical = Source("wrapper", "ambient", bench.now + action.lexical, "ambient")
+        lexical = Source("wrapper", "ambient", bench.now + action.lexical, "ambient", read=False)
         flow = kernel.within(flow, sources=(lexical,), role="wrapper", owner=call)
     if action.shield:
         flow = kernel.within(flow, shield=True, role="shield")

@@ -1,0 +1,96 @@
+"""The vectors: they say what the model says, fit their schema, and hold on this runtime."""
+
+import importlib.util
+import json
+import random
+from pathlib import Path
+from types import ModuleType
+
+import jsonschema
+import pytest
+
+from trio_tools.reference import observe_call_program, write_call_vectors
+from trio_tools.reference.calls import (
+    CallProgram,
+    CallSpec,
+    ToolScript,
+    predict,
+    program_from_json,
+    program_of_seed,
+    program_to_json,
+    trace_from_json,
+    trace_to_json,
+)
+
+FOLDER = Path(__file__).parents[2] / "docs" / "vectors"
+NAMES = ["batch.json", "classification.json", "drawn.json", "nested.json", "timeouts.json"]
+
+
+def runner() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("vector_runner", FOLDER / "run.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.slow
+def test_writing_the_vectors_anew_gives_the_same_bytes(tmp_path: Path) -> None:
+    write_call_vectors(tmp_path)
+
+    assert sorted(path.name for path in tmp_path.iterdir()) == NAMES
+    for name in NAMES:
+        assert (tmp_path / name).read_bytes() == (FOLDER / name).read_bytes(), (
+            f"{name} is not what the model says: python docs/vectors/regenerate.py"
+        )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_a_file_of_vectors_fits_the_schema(name: str) -> None:
+    schema = json.loads((FOLDER / "schema.json").read_text(encoding="utf-8"))
+    document = json.loads((FOLDER / name).read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+
+    assert jsonschema.Draft202012Validator(schema).is_valid(document)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_the_runner_finds_the_runtime_within_what_is_permitted(name: str) -> None:
+    assert runner().failures(FOLDER / name) == []
+
+
+def test_the_runner_tells_a_wrong_implementation(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    module = runner()
+
+    def observe(_program: object) -> object:
+        return {"published": [], "ends": {}}
+
+    monkeypatch.setattr(module, "observe", observe)
+
+    assert module.main([str(FOLDER / "timeouts.json")]) == 1
+    assert "17 vectors failed" in capsys.readouterr().out
+
+
+def test_a_program_in_json_is_the_same_program() -> None:
+    for seed in range(200):
+        program = program_of_seed(random.Random(seed).randrange(10_000))
+        encoded = json.loads(json.dumps(program_to_json(program)))
+
+        assert program_from_json(encoded) == program
+
+
+def test_a_trace_in_json_is_the_same_trace() -> None:
+    for seed in range(20):
+        for trace in predict(program_of_seed(seed), limit=4).traces:
+            assert trace_from_json(json.loads(json.dumps(trace_to_json(trace)))) == trace
+
+
+def test_a_program_in_json_is_carried_out() -> None:
+    seen = observe_call_program(program_to_json(CallProgram((ToolScript("a"),), (CallSpec("a"),))))
+
+    assert seen["ends"] == {"c0": "returned"}
