@@ -8,11 +8,29 @@ Every operation on the frozen containers is iterative or falls back to an iterat
 of admitted JSON is a setting and Python's stack is not.
 """
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from decimal import Decimal
 from math import isfinite
 from typing import Any, NoReturn, SupportsIndex, TypeAlias, TypeGuard, Union, cast, final
+
+from ._text import join_surrogates, repair_text, to_json_text, to_python_text
+
+__all__ = [
+    "FrozenDict",
+    "FrozenList",
+    "JsonSchema",
+    "JsonValue",
+    "NotLossless",
+    "TooDeep",
+    "freeze_arguments",
+    "freeze_value",
+    "height_of",
+    "is_frozen",
+    "json_equal",
+    "kind_of",
+    "repair_text",
+    "thaw",
+    "to_json_text",
+]
 
 JsonValue: TypeAlias = Union[None, bool, int, float, str, list["JsonValue"], dict[str, "JsonValue"]]  # noqa: UP007, RUF036
 """Any JSON value; arrays and objects that the library hands out are `FrozenList` and `FrozenDict`.
@@ -97,7 +115,7 @@ class FrozenDict(dict[str, JsonValue]):
         return _hash(self)
 
     def __repr__(self) -> str:
-        return _write(self, _python_scalar, ", ", ": ")
+        return to_python_text(self)
 
     def __copy__(self) -> "FrozenDict":
         return self
@@ -138,7 +156,7 @@ class FrozenList(list[JsonValue]):
         return _hash(self)
 
     def __repr__(self) -> str:
-        return _write(self, _python_scalar, ", ", ": ")
+        return to_python_text(self)
 
     def __copy__(self) -> "FrozenList":
         return self
@@ -268,6 +286,13 @@ def _freeze(obj: object, depth: int, text: Callable[[str], str]) -> JsonValue:
     except RuntimeError:
         # Only another thread can have done it, but it must not look like a fault of the library.
         raise NotLossless(_CHANGED) from None
+
+
+def _strict_text(text: str) -> str:
+    try:
+        return join_surrogates(text)
+    except UnicodeDecodeError:
+        raise NotLossless(_SURROGATE) from None
 
 
 def _freeze_leaf(obj: Any, text: Callable[[str], str]) -> JsonValue:
@@ -402,35 +427,6 @@ def _innermost_first(root: Any, depth: int) -> list[Any]:
     return finished
 
 
-def repair_text(text: str) -> str:
-    """Returns the text with surrogate pairs joined to their characters and lone surrogates made U+FFFD.
-
-    Text without surrogates comes back as the same object. Keeps `MA-11` and the text half of `BD-4`.
-    """
-    if _has_surrogates(text):
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
-
-
-def _strict_text(text: str) -> str:
-    if _has_surrogates(text):
-        try:
-            return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
-        except UnicodeDecodeError:
-            raise NotLossless(_SURROGATE) from None
-    return text
-
-
-def _has_surrogates(text: str) -> bool:
-    if text.isascii():
-        return False
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return True
-    return False
-
-
 def thaw(value: JsonValue) -> JsonValue:
     """Returns a detached copy of frozen JSON in plain `dict` and `list` objects; a scalar is itself.
 
@@ -518,65 +514,6 @@ def _hash(root: _Frozen) -> int:
         # Zero would read as unknown above, and the hash of the child would be computed from the start.
         hashes[id(container)] = own or 1
     return hashes[id(root)]
-
-
-_encode = json.JSONEncoder(
-    ensure_ascii=False, check_circular=False, allow_nan=False, separators=(",", ":")
-).encode
-_encode_text = json.JSONEncoder(ensure_ascii=False).encode
-
-
-def to_json_text(value: JsonValue) -> str:
-    """Returns the value as compact JSON text, non-ASCII characters kept, integers of any size written out.
-
-    It works at any depth. Keeps `MA-13`.
-    """
-    try:
-        return _encode(value)
-    except (ValueError, RecursionError):
-        # An integer with more digits than `str` agrees to print, or nesting that the C stack does not take.
-        return _write(value, _json_scalar, ",", ":")
-
-
-def _json_scalar(value: object) -> str:
-    if type(value) is int:
-        return _digits(value)
-    return _encode_text(value)
-
-
-def _python_scalar(value: object) -> str:
-    return _digits(value) if type(value) is int else repr(value)
-
-
-def _digits(number: int) -> str:
-    try:
-        return str(number)
-    except ValueError:
-        # `str` of an int stops at `sys.get_int_max_str_digits()`; a Decimal is as exact and knows no limit.
-        return str(Decimal(number))
-
-
-def _write(root: JsonValue, scalar: Callable[[object], str], comma: str, colon: str) -> str:
-    parts: list[str] = []
-    # The next piece to write is the last one; a piece of finished text is a tuple, which no JSON value is.
-    pieces: list[Any] = [root]
-    while pieces:
-        piece = pieces.pop()
-        if kind_of(piece) is tuple:
-            parts.append(piece[0])
-        elif _is_object(piece):
-            inner: list[Any] = []
-            for key, value in piece.items():
-                inner += ((comma if inner else "") + scalar(key) + colon,), value
-            pieces += ("}",), *reversed(inner), ("{",)
-        elif _is_array(piece):
-            inner = []
-            for value in piece:
-                inner += (comma if inner else "",), value
-            pieces += ("]",), *reversed(inner), ("[",)
-        else:
-            parts.append(scalar(piece))
-    return "".join(parts)
 
 
 def _to_rows(root: _Frozen) -> list[Any]:

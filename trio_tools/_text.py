@@ -1,0 +1,113 @@
+"""Text: what is wrong with strings, and values written out.
+
+What is written may nest deeper than Python's stack, and hold integers of more digits than `str` agrees to
+print.
+"""
+
+import json
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, TypeGuard
+
+
+def repair_text(text: str) -> str:
+    """Returns the text with surrogate pairs joined to their characters and lone surrogates made U+FFFD.
+
+    Text without surrogates comes back as the same object. Keeps `MA-11` and the text half of `BD-4`.
+    """
+    if _has_surrogates(text):
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+def join_surrogates(text: str) -> str:
+    """Returns the text with surrogate pairs joined; raises `UnicodeDecodeError` for a lone one (`MA-5`)."""
+    if _has_surrogates(text):
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+    return text
+
+
+def _has_surrogates(text: str) -> bool:
+    if text.isascii():
+        return False
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+_encode = json.JSONEncoder(
+    ensure_ascii=False, check_circular=False, allow_nan=False, separators=(",", ":")
+).encode
+_encode_text = json.JSONEncoder(ensure_ascii=False).encode
+
+
+def to_json_text(value: object) -> str:
+    """Returns the value as compact JSON text, non-ASCII characters kept, integers of any size written out.
+
+    It works at any depth. Keeps `MA-13`.
+    """
+    try:
+        return _encode(value)
+    except (ValueError, RecursionError):
+        # An integer with more digits than `str` agrees to print, or nesting that the C stack does not take.
+        return _write(value, _json_scalar, ",", ":")
+
+
+def _json_scalar(value: object) -> str:
+    if type(value) is int:
+        return _digits(value)
+    return _encode_text(value)
+
+
+def to_python_text(value: object) -> str:
+    """Returns what ``repr`` prints of plain containers, at any depth and with integers of any size."""
+    return _write(value, _python_scalar, ", ", ": ")
+
+
+def _python_scalar(value: object) -> str:
+    return _digits(value) if type(value) is int else repr(value)
+
+
+def _digits(number: int) -> str:
+    try:
+        return str(number)
+    except ValueError:
+        # `str` of an int stops at `sys.get_int_max_str_digits()`; a Decimal is as exact and knows no limit.
+        return str(Decimal(number))
+
+
+def _is_finished(piece: object) -> TypeGuard[tuple[str]]:
+    return isinstance(piece, tuple)
+
+
+def _is_object(piece: object) -> TypeGuard[dict[Any, Any]]:
+    return isinstance(piece, dict)
+
+
+def _is_array(piece: object) -> TypeGuard[list[Any]]:
+    return isinstance(piece, list)
+
+
+def _write(root: object, scalar: Callable[[object], str], comma: str, colon: str) -> str:
+    parts: list[str] = []
+    # The next piece to write is the last one; a piece of finished text is a tuple, which no JSON value is.
+    pieces: list[Any] = [root]
+    while pieces:
+        piece = pieces.pop()
+        if _is_finished(piece):
+            parts.append(piece[0])
+        elif _is_object(piece):
+            inner: list[Any] = []
+            for key, value in piece.items():
+                inner += ((comma if inner else "") + scalar(key) + colon,), value
+            pieces += ("}",), *reversed(inner), ("{",)
+        elif _is_array(piece):
+            inner = []
+            for value in piece:
+                inner += (comma if inner else "",), value
+            pieces += ("]",), *reversed(inner), ("[",)
+        else:
+            parts.append(scalar(piece))
+    return "".join(parts)
