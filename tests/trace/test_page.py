@@ -121,10 +121,9 @@ def test_the_page_switches_its_language(tmp_path: Path) -> None:
         run_of(5),
         tmp_path,
         """
-        const state = () => [document.documentElement.lang, document.title, $('.tile[data-outcome=cancelled]
-        .word').textContent,
-            $('#rows .badge').textContent, $('#rate .number').textContent,
-            $('#list').getAttribute('aria-label')];
+        const state = () => [document.documentElement.lang, document.title,
+            $('.tile[data-outcome=cancelled] .word').textContent, $('#rows .badge').textContent,
+            $('#rate .number').textContent, $('#list').getAttribute('aria-label')];
         answer.english = state();
         $('#language [data-value=de]').click();
         answer.german = state();
