@@ -58,6 +58,7 @@ def test_a_reader_that_leaves_early_causes_no_traceback() -> None:
         f"{sys.executable} -m trio_tools.cli call examples/files.py:TOOLS count_lines "
         """'{"pattern": "**/*.py"}' | true""",
         shell=True,
+        cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,
         check=False,
