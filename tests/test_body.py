@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextvars
+import gc
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -1489,3 +1490,40 @@ async def test_a_call_that_waits_for_its_body_shows_where_it_is_parked(autojump_
     assert shown.await_line is not None
     assert "test_body.py" in shown.await_line
     assert "lingers" in shown.await_line
+
+
+async def test_a_def_body_that_returns_a_coroutine_is_invalid_and_leaves_none_behind() -> None:
+    registry, seen = observed()
+
+    async def forgotten() -> str:
+        return "never"
+
+    @registry.tool
+    def returns_a_coroutine() -> str:
+        value: Any = forgotten()
+        return value
+
+    async with open_call_scope() as scope:
+        await registry.execute(call(scope, "returns_a_coroutine"))
+    gc.collect()
+
+    assert facts(seen.only) == "failed INVALID_TOOL_OUTPUT returned"
+
+
+@pytest.mark.rule("BO-13", "BO-14")
+async def test_a_thread_that_waits_for_the_loop_is_woken_by_cancellation() -> None:
+    registry, seen = observed()
+    entered = trio.Event()
+
+    @registry.tool
+    def waits() -> str:
+        trio.from_thread.run_sync(entered.set)
+        trio.from_thread.run(trio.sleep_forever)
+        return "never"
+
+    async with open_call_scope() as scope, trio.open_nursery() as nursery:
+        nursery.start_soon(registry.execute, call(scope, "waits"))
+        await entered.wait()
+        scope.cancel()
+
+    assert facts(seen.only) == "cancelled ABORTED cancelled caller:caller"

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import attrs
 import pytest
@@ -1324,3 +1325,230 @@ async def test_contexts_stand_in_order_body_wrappers_inner_first_review(autojump
         await registry.execute(call(scope, "explains"))
 
     assert seen.only.contexts == ("from the body", "inner", "outer", "review")
+
+
+@pytest.mark.rule("WR-7", "WR-20")
+async def test_a_scope_around_a_delegation_in_another_task_is_the_wrappers(autojump_clock: MockClock) -> None:
+    registry, seen = observed(nap)
+    told: list[str] = []
+
+    async with trio.open_nursery() as foreign:
+
+        async def wrapper(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+            results: list[ToolResult] = []
+            done = trio.Event()
+
+            async def delegate() -> None:
+                with trio.move_on_after(2):
+                    results.append(await proceed(execution))
+                done.set()
+
+            foreign.start_soon(delegate)
+            await done.wait()
+            told.append(facts(results[0]))
+            return results[0]
+
+        registry.wrap(wrapper)
+        async with open_call_scope() as scope:
+            await registry.execute(call(scope, "nap", seconds=9))
+
+    assert told == ["cancelled ABORTED cancelled ambient:wrapper"]
+    assert facts(seen.only) == "cancelled ABORTED cancelled ambient:wrapper"
+
+
+@pytest.mark.parametrize("how", ["caller", "ambient", "error", "interrupt", "error inside"])
+async def test_every_wrapper_that_was_entered_is_left_on_every_path(
+    autojump_clock: MockClock, how: str
+) -> None:
+    registry, seen = observed()
+    log: list[str] = []
+
+    @registry.tool(name="work")
+    async def body() -> str:
+        await trio.sleep(1)
+        if how == "error":
+            raise ValueError("oops")
+        if how == "interrupt":
+            raise KeyboardInterrupt
+        await trio.sleep_forever()
+        return "never"
+
+    def named(name: str) -> Callable[[DispatchExecution, Proceed], object]:
+        async def wrapper(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+            log.append(f"> {name}")
+            try:
+                return await proceed(execution)
+            finally:
+                log.append(f"< {name}")
+
+        return wrapper
+
+    async def refuses(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        if how == "error inside":
+            raise ToolError("no", code="NO")
+        return await proceed(execution)
+
+    registry.wrap(named("outer"))  # pyright: ignore[reportArgumentType]
+    registry.wrap(named("inner"))  # pyright: ignore[reportArgumentType]
+    registry.wrap(refuses)
+    async with open_call_scope(timeout=5 if how == "caller" else math.inf) as scope:
+        with trio.move_on_after(5 if how == "ambient" else math.inf):
+            try:
+                await registry.execute(call(scope, "work"))
+            except (KeyboardInterrupt, BaseExceptionGroup):
+                log.append("interrupt")
+
+    assert log[:4] == ["> outer", "> inner", "< inner", "< outer"]
+    assert log[4:] == (["interrupt"] if how == "interrupt" else [])
+    assert len(seen.results) == 1
+
+
+async def test_a_retry_waits_until_the_attempt_before_is_quiet(autojump_clock: MockClock) -> None:
+    registry, seen = observed()
+    log: list[str] = []
+    locked = False
+
+    @registry.tool
+    async def locks() -> str:
+        nonlocal locked
+        assert not locked
+        locked = True
+        try:
+            log.append(f"locked at {trio.current_time()}")
+            await trio.sleep(3 if len(log) > 1 else 30)
+            return "written"
+        finally:
+            with trio.CancelScope(shield=True):
+                await trio.sleep(4)
+            locked = False
+
+    async def retry(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        derived = execution.with_timeout(10, name="attempt")
+        result = await proceed(derived)
+        return result if derived.scope.cause is None else await proceed(execution)
+
+    registry.wrap(retry)
+    async with open_call_scope() as scope:
+        await registry.execute(call(scope, "locks"))
+
+    assert log == ["locked at 0.0", "locked at 14.0"]
+    assert facts(seen.only) == "ok returned"
+
+
+async def test_concurrent_calls_through_the_same_wrapper_keep_their_own_deadlines(
+    autojump_clock: MockClock,
+) -> None:
+    registry, seen = observed(nap)
+
+    async def limited(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        arguments: Any = execution.arguments
+        return await proceed(execution.with_timeout(arguments["seconds"] + 1, name="mine"))
+
+    async def limited_again(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        arguments: Any = execution.arguments
+        return (
+            await proceed(execution.with_timeout(4, name="four"))
+            if arguments["seconds"]
+            else ToolResult.ok("no")
+        )
+
+    registry.wrap(limited)
+    registry.wrap(limited_again)
+    async with open_call_scope() as scope, trio.open_nursery() as nursery:
+        for seconds in (1, 3, 5, 7):
+            nursery.start_soon(registry.execute, call(scope, "nap", seconds=seconds))
+
+    assert [facts(result) for result in seen.results] == [
+        "ok returned",
+        "ok returned",
+        "cancelled ABORTED cancelled deadline:four",
+        "cancelled ABORTED cancelled deadline:four",
+    ]
+
+
+@pytest.mark.rule("WR-10", "WR-4")
+async def test_a_derived_view_may_be_delegated_by_again(autojump_clock: MockClock) -> None:
+    registry, _ = observed(nap)
+    told: list[str] = []
+
+    async def wrapper(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        derived = execution.with_timeout(5, name="mine")
+        for _ in range(3):
+            result = await proceed(derived)
+            told.append(f"{facts(result)}, {derived.scope.cause and derived.scope.cause.name}")
+        return result  # pyright: ignore[reportPossiblyUnboundVariable]
+
+    registry.wrap(wrapper)
+    async with open_call_scope() as scope:
+        await registry.execute(call(scope, "nap", seconds=4))
+
+    assert told == [
+        "ok returned, None",
+        "cancelled ABORTED cancelled deadline:mine, mine",
+        "cancelled ABORTED cancelled deadline:mine, mine",
+    ]
+
+
+@pytest.mark.rule("WR-10")
+@pytest.mark.parametrize("who", ["mine", "caller"])
+async def test_the_cause_is_latched_where_proceed_raises_too(autojump_clock: MockClock, who: str) -> None:
+    registry, _ = observed(nap)
+    told: list[str | None] = []
+
+    async def outer(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        derived = execution.with_timeout(2 if who == "mine" else 20, name="mine")
+        try:
+            return await proceed(derived)
+        finally:
+            told.append(derived.scope.cause and derived.scope.cause.name)
+
+    async def inner(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        try:
+            await trio.sleep_forever()
+        finally:
+            if who == "mine":
+                raise ValueError("inner")
+        return await proceed(execution)
+
+    registry.wrap(outer)
+    registry.wrap(inner)
+    async with open_call_scope(timeout=5) as scope:
+        await registry.execute(call(scope, "nap", seconds=4))
+
+    assert told == [who]
+
+
+@pytest.mark.rule("WR-20")
+@pytest.mark.parametrize("who", ["caller", "ambient"])
+async def test_a_delegation_left_running_by_a_cancelled_wrapper_is_awaited(
+    autojump_clock: MockClock, who: str
+) -> None:
+    registry, seen = observed()
+    log: list[str] = []
+
+    @registry.tool
+    async def lingers() -> str:
+        try:
+            await trio.sleep_forever()
+        finally:
+            with trio.CancelScope(shield=True):
+                await trio.sleep(5)
+            log.append(f"ended at {trio.current_time()}")
+        return "never"
+
+    async with trio.open_nursery() as foreign:
+        foreign.cancel_scope.shield = True
+
+        async def wrapper(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+            foreign.start_soon(proceed, execution)
+            await trio.sleep_forever()
+            raise AssertionError
+
+        registry.wrap(wrapper)
+        async with open_call_scope() as scope:
+            with trio.CancelScope() as outer:
+                foreign.start_soon(at, 2.0, scope.cancel if who == "caller" else outer.cancel)
+                await registry.execute(call(scope, "lingers"))
+
+    assert log == ["ended at 7.0"]
+    assert facts(seen.only) == "failed POLICY_ERROR cancelled"

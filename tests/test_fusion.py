@@ -558,3 +558,58 @@ async def test_a_scope_that_is_added_twice_or_is_the_callers_own_governs_once(
             await registry.execute(call(scope, "nap", seconds=9))
 
     assert seen.only.cause == CancelCause(CauseKind.CALLER, "caller", "why", 2.0)
+
+
+@pytest.mark.rule("SC-10", "SC-11")
+async def test_a_scope_inside_a_wrapper_is_cancelled_with_the_call(autojump_clock: MockClock) -> None:
+    registry, seen = observed(nap)
+    told: list[str] = []
+
+    async def wrapper(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        async with open_call_scope(name="inner") as inner:
+            result = await proceed(execution.with_scope(inner))
+            told.append(facts(result))
+            return result
+
+    registry.wrap(wrapper)
+    async with open_call_scope(timeout=3) as scope:
+        await registry.execute(call(scope, "nap", seconds=9))
+
+    assert told == ["cancelled ABORTED cancelled deadline:caller"]
+    assert facts(seen.only) == "cancelled ABORTED cancelled deadline:caller"
+
+
+@pytest.mark.rule("WR-6", "SC-9")
+@pytest.mark.parametrize("who", ["caller", "deadline", "ambient", "mine", "wrapper"])
+async def test_the_cause_of_the_result_is_the_cause_that_the_body_saw(
+    autojump_clock: MockClock, who: str
+) -> None:
+    registry, seen = observed()
+    shown: list[CancelCause | None] = []
+
+    @registry.tool
+    async def looks(ctx: ToolContext) -> str:
+        try:
+            await trio.sleep_forever()
+        finally:
+            shown.append(ctx.scope.cause)
+        return "never"
+
+    async def wrapper(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        if who == "mine":
+            return await proceed(execution.with_timeout(2, name="mine"))
+        with trio.move_on_after(2 if who == "wrapper" else math.inf):
+            return await proceed(execution)
+        raise AssertionError
+
+    registry.wrap(wrapper)
+    async with open_call_scope(timeout=2 if who == "deadline" else math.inf) as scope:
+        with trio.move_on_after(2 if who == "ambient" else math.inf):
+            async with trio.open_nursery() as nursery:
+                if who == "caller":
+                    nursery.start_soon(at, 2.0, scope.cancel)
+                await registry.execute(call(scope, "looks"))
+
+    assert [result.cause for result in seen.results] == shown
+    assert shown[0] is not None
+    assert (shown[0].name, shown[0].at) == ("caller" if who == "deadline" else who, 2.0)

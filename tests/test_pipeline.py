@@ -1149,3 +1149,85 @@ async def test_a_finalizer_sees_a_blocked_result_as_the_review_left_it(autojump_
 
     assert finalized == ["failed BLOCKED returned: no"]
     assert len(seen.only.content) == 2
+
+
+@pytest.mark.rule("PU-9")
+def test_an_interrupt_in_a_nested_call_publishes_both_calls(autojump_clock: MockClock) -> None:
+    registry, seen = observed()
+
+    @registry.tool
+    async def inner() -> str:
+        await trio.sleep(1)
+        raise KeyboardInterrupt
+
+    @registry.tool
+    async def outer(ctx: ToolContext) -> str:
+        await ctx.call("inner", {})
+        return "never"
+
+    async def main() -> None:
+        async with open_call_scope() as scope:
+            await registry.execute(call(scope, "outer"))
+
+    with pytest.raises((KeyboardInterrupt, BaseExceptionGroup)):
+        run(main)
+
+    assert seen.published == ["inner: cancelled ABORTED raised", "outer: cancelled ABORTED raised"]
+
+
+@pytest.mark.rule("PU-9")
+def test_interrupts_of_function_and_helper_go_on_together() -> None:
+    registry, seen = observed()
+
+    class First(BaseException):
+        pass
+
+    class Second(BaseException):
+        pass
+
+    @registry.tool
+    async def both(ctx: ToolContext) -> str:
+        async def helper() -> None:
+            raise First
+
+        ctx.nursery.start_soon(helper)
+        try:
+            await trio.sleep_forever()
+        finally:
+            raise Second
+
+    async def main() -> None:
+        async with open_call_scope() as scope:
+            await registry.execute(call(scope, "both"))
+
+    with pytest.raises(BaseExceptionGroup) as raised:
+        run(main)
+
+    assert raised.value.subgroup(First) is not None
+    assert raised.value.subgroup(Second) is not None
+    assert facts(seen.only) == "cancelled ABORTED raised"
+
+
+async def test_a_waiting_call_does_not_keep_the_loop_busy(autojump_clock: MockClock) -> None:
+    registry, seen = observed()
+
+    class All(trio.abc.Instrument):
+        steps = 0
+
+        def before_task_step(self, task: trio.lowlevel.Task) -> None:
+            self.steps += 1
+
+    @registry.tool
+    async def long(ctx: ToolContext) -> str:
+        ctx.nursery.start_soon(trio.sleep, 900)
+        await trio.sleep(1000)
+        return "slept"
+
+    counter = All()
+    async with open_call_scope(timeout=5000) as scope:
+        trio.lowlevel.add_instrument(counter)
+        await registry.execute(call(scope, "long"))
+        trio.lowlevel.remove_instrument(counter)
+
+    assert facts(seen.only) == "ok returned"
+    assert counter.steps < 40

@@ -1338,3 +1338,26 @@ async def test_the_owner_cancelled_while_it_waits_to_leave_still_waits_and_then_
     assert left == [8.0]
     assert outer.cancelled_caught
     assert facts(seen.only) == "cancelled ABORTED cancelled ambient:ambient"
+
+
+async def test_a_scope_that_was_left_may_be_cancelled_without_effect(autojump_clock: MockClock) -> None:
+    async with open_call_scope() as scope, scope.open_child(name="child") as child:
+        pass
+    scope.cancel()
+    scope.deadline = 0.0
+    child.cancel()
+    await trio.sleep(100)
+
+    assert scope.cancel_called
+
+
+@pytest.mark.rule("SC-2", "SC-12")
+async def test_the_same_call_may_be_executed_again(autojump_clock: MockClock) -> None:
+    registry, seen = observed(nap)
+    async with open_call_scope() as scope, trio.open_nursery() as nursery:
+        same = call(scope, "nap", seconds=1)
+        nursery.start_soon(registry.execute, same)
+        nursery.start_soon(registry.execute, same)
+
+    assert seen.published == ["nap: ok returned"] * 2
+    assert seen.executions[0].token is not seen.executions[1].token
