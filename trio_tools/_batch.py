@@ -18,8 +18,8 @@ from attrs import define, field
 from ._execution import ExecutionToken, Life, Settings, ToolCall
 from ._fusion import Ambient
 from ._layer import BatchPolicy, Layer
-from ._leaves import capture_sync
-from ._pipeline import admit, ambient_cancelled, live, one_of, publish_unstarted, read_arguments
+from ._leaves import capture_sync, one_of
+from ._pipeline import admit, ambient_cancelled, live, publish_unstarted, read_arguments
 from ._result import CancelCause, CauseKind, ToolOutcome, ToolResult
 from ._scope import Lifetime, lifetime_of
 

@@ -25,7 +25,7 @@ from ._classification import Came, Place, Verdict, classify
 from ._errors import TOOL_ERROR, TransportError, standard_failure
 from ._execution import Attempt, Life, ToolContext, governed
 from ._fusion import Sentry, Source
-from ._leaves import Leaves, failure_of_errors, leaves_of, log_uncoded
+from ._leaves import Leaves, failure_of_errors, leaves_of, log_uncoded, one_of
 from ._output import InvalidOutputError, make_output
 from ._result import CancelCause, CauseKind, Settlement, ToolOutcome, ToolResult
 from ._tool import Tool
@@ -65,7 +65,7 @@ async def run_body(life: Life, sources: tuple[Source, ...], tool: Tool, bound: o
 
 def _asked_to_cancel(attempt: Attempt, interrupt: BaseException | None) -> None:
     if interrupt is not None:
-        attempt.errors.append(interrupt)
+        attempt.interrupt = interrupt
         assert attempt.scope is not None
         attempt.scope.cancel()
     else:
@@ -167,7 +167,7 @@ async def _invoke_in_thread(attempt: Attempt, context: ToolContext | None) -> No
             return
         # The token is held here, so that nothing cancellable lies between the mark and the thread.
         ours = trio.CapacityLimiter(1)
-        attempt.value = await trio.to_thread.run_sync(_in_thread, attempt, context, limiter=ours)
+        (attempt.value,) = await trio.to_thread.run_sync(_in_thread, attempt, context, limiter=ours)
         attempt.returned = True
     except BaseException as raised:
         attempt.raised = raised
@@ -175,10 +175,11 @@ async def _invoke_in_thread(attempt: Attempt, context: ToolContext | None) -> No
         limiter.release()
 
 
-def _in_thread(attempt: Attempt, context: ToolContext | None) -> object:
+def _in_thread(attempt: Attempt, context: ToolContext | None) -> tuple[object]:
     attempt.thread = threading.get_ident()
     try:
-        return attempt.tool.invoke(attempt.bound, context)
+        # In a tuple, for trio refuses a function that returns a coroutine before we can say what is wrong.
+        return (attempt.tool.invoke(attempt.bound, context),)
     finally:
         attempt.thread = None
 
@@ -193,11 +194,9 @@ def _settle(attempt: Attempt) -> ToolResult:
         life.settle(_settlement(attempt, leaves.errors or leaves.interrupts))
     cause = life.cause_now(attempt.sources)
     life.delegation = ()
-    if leaves.interrupts:
-        first = leaves.interrupts[0]
-        if len(leaves.interrupts) == 1:
-            raise first
-        raise BaseExceptionGroup("the body of a tool was interrupted", leaves.interrupts)
+    interrupts = leaves.interrupts if attempt.interrupt is None else (attempt.interrupt, *leaves.interrupts)
+    if interrupts:
+        raise one_of(interrupts)
     if not attempt.invoked:
         return _not_invoked(attempt, cause, leaves.errors)
     if leaves.errors:

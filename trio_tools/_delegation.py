@@ -12,7 +12,7 @@ from ._execution import DispatchExecution, Life, Phase, derives_from, governed, 
 from ._fusion import Ambient, Source, earliest
 from ._json import NotLossless, freeze_value
 from ._layer import HookKind, Wrapper, layer_of
-from ._leaves import capture, leaves_of
+from ._leaves import capture, close_coroutine, leaves_of
 from ._output import InvalidOutputError, make_output
 from ._result import CancelCause, ToolOutcome, ToolResult
 from ._schema import Violations
@@ -20,6 +20,9 @@ from ._timeout import enforce_timeouts
 from ._verdicts import LOSSY, Decided, aborted, failed, invalid_output, policy_error, stray, unknown_tool
 
 __all__ = ["run_wrappers"]
+
+
+_LEFT_RUNNING: Final = "a wrapper ended while a delegation it had started was still running"
 
 
 async def run_wrappers(life: Life) -> Decided:
@@ -63,9 +66,14 @@ async def _delegate(
         proceed = _Proceed(life, chain, index + 1, view)
         try:
             answer = await wrapper(view, proceed)
+        except BaseException as raised:
+            if await proceed.left_running() and not leaves_of(raised).interrupts:
+                raise PolicyError(_LEFT_RUNNING) from raised
+            raise
         finally:
             life.stale = True
-            await proceed.close()
+        if await proceed.left_running():
+            raise PolicyError(_LEFT_RUNNING)
     return _checked(life, view, answer)
 
 
@@ -128,18 +136,18 @@ class _Proceed:
             raise raised
         return _cut_short(self._life, cause)
 
-    async def close(self) -> None:
-        """End a delegation that the wrapper left running in another task (`WR-20`)."""
+    async def left_running(self) -> bool:
+        """End a delegation that the wrapper left running in another task, and say if there was one."""
         self._closed = True
         if not self._running:
-            return
+            return False
         self._life.abandoned = True
         self._ended = trio.Event()
         for span in self._life.spans[self._depth :]:
             span.trio_scope.cancel()
         with trio.CancelScope(shield=True):
             await self._ended.wait()
-        raise PolicyError("a wrapper ended while a delegation it had started was still running")
+        return True
 
 
 def _cut_short(life: Life, cause: CancelCause | None) -> ToolResult:
@@ -190,6 +198,7 @@ def _read_wrapper_scopes(life: Life, sources: tuple[Source, ...]) -> Ambient:
 def _checked(life: Life, received: DispatchExecution, answer: object) -> ToolResult:
     """Return what a wrapper returned, checked unless it is untouched from a delegation (`WR-14`)."""
     if not isinstance(answer, ToolResult):
+        close_coroutine(answer)
         raise PolicyError(f"a wrapper returns a ToolResult, not {type(answer).__name__}")
     if any(answer is result for result in life.proceeded):
         return answer

@@ -624,6 +624,7 @@ class Attempt:
     value: object = None
     left_open: bool = False
     raised: BaseException | None = None
+    interrupt: BaseException | None = None
     cancelled_itself: bool = False
     refused: CancelCause | None = None
     settled: bool = False

@@ -5,9 +5,9 @@ trio.Cancelled`` alike. Here a group is taken apart once, and everybody asks the
 """
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
-from typing import Any, Final, Generic, TypeVar, TypeVarTuple, final
+from typing import Any, Final, Generic, TypeVar, TypeVarTuple, cast, final
 
 import trio
 from attrs import frozen
@@ -15,7 +15,18 @@ from attrs import frozen
 from ._classification import Came
 from ._errors import PolicyError, ToolError, ToolFailure, failure_of
 
-__all__ = ["Captured", "Leaves", "capture", "capture_sync", "failure_of_errors", "leaves_of", "log_error"]
+__all__ = [
+    "Captured",
+    "Leaves",
+    "capture",
+    "capture_sync",
+    "close_coroutine",
+    "failure_of_errors",
+    "leaves_of",
+    "log_error",
+    "log_uncoded",
+    "one_of",
+]
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -92,6 +103,13 @@ def _captured(raised: BaseException) -> Captured[Any]:
     return Captured(Came.RAISED if leaves.errors else Came.CANCELLED, None, leaves.errors)
 
 
+def one_of(interrupts: Sequence[BaseException]) -> BaseException:
+    """Return an interrupt, or a group of several."""
+    if len(interrupts) == 1:
+        return interrupts[0]
+    return BaseExceptionGroup("tool calls were interrupted", interrupts)
+
+
 def failure_of_errors(errors: tuple[Exception, ...], *, code: str, masked: str | None) -> ToolFailure:
     """Describe one error, or several as one: their texts joined, a code if all share it (`BO-8`).
 
@@ -112,6 +130,12 @@ def failure_of_errors(errors: tuple[Exception, ...], *, code: str, masked: str |
         codes.pop() if len(codes) == 1 else code,
         names.pop() if len(names) == 1 else "ExceptionGroup",
     )
+
+
+def close_coroutine(answer: object) -> None:
+    """Close a coroutine that nobody will await, so that it does not complain later, out of place."""
+    if isinstance(answer, Coroutine):
+        cast("Coroutine[object, object, object]", answer).close()
 
 
 def log_error(message: str, *args: object, error: BaseException | None = None) -> None:

@@ -1,7 +1,6 @@
 """What a value becomes on its way out: frozen, checked, rendered to content, projected to meta (`MA-9`)."""
 
-from collections.abc import Callable, Coroutine
-from typing import cast
+from collections.abc import Callable
 
 from attrs import frozen
 
@@ -10,11 +9,11 @@ from ._content import Content, TextContent, content_of
 from ._errors import text_of
 from ._execution import Life
 from ._json import JsonValue, NotLossless, freeze_value, to_json_text
-from ._leaves import capture_sync
+from ._leaves import capture_sync, close_coroutine
 from ._schema import Violations
 from ._tool import Tool
 
-__all__ = ["InvalidOutputError", "Output", "close_coroutine", "make_output"]
+__all__ = ["InvalidOutputError", "Output", "make_output"]
 
 
 class InvalidOutputError(Exception):
@@ -77,9 +76,3 @@ def _call(life: Life, tool: Tool, option: str, fn: Callable[..., object], value:
     masked = f'tool "{tool.name}" failed' if life.settings.mask_errors else None
     text = "; ".join(masked or text_of(error) for error in captured.errors) or "Cancelled"
     raise InvalidOutputError(f"{option} failed: {text}")
-
-
-def close_coroutine(answer: object) -> None:
-    """Close a coroutine that nobody will await, so that it does not complain later, out of place."""
-    if isinstance(answer, Coroutine):
-        cast("Coroutine[object, object, object]", answer).close()

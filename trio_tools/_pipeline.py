@@ -45,8 +45,7 @@ from ._execution import Life, Phase, Settings, ToolCall, life_of
 from ._fusion import Ambient
 from ._json import NotLossless, TooDeep, freeze_arguments
 from ._layer import HookKind, Layer, Observer, layer_of
-from ._leaves import capture_sync, leaves_of, log_error
-from ._output import close_coroutine
+from ._leaves import capture_sync, close_coroutine, leaves_of, log_error, one_of
 from ._policy import ask_gates, ask_guards, review
 from ._result import CancelCause, ToolOutcome, ToolResult
 from ._scope import Lifetime, handle_on, lifetime_of
@@ -218,13 +217,6 @@ def publish_unstarted(life: Life, cause: CancelCause | None) -> tuple[ToolResult
     life.arguments = None
     result = aborted(life, cause, ()).with_bounded_channels(life.settings.bounds)
     return result, publish(life, result)
-
-
-def one_of(interrupts: list[BaseException]) -> BaseException:
-    """Return an interrupt, or a group of several."""
-    if len(interrupts) == 1:
-        return interrupts[0]
-    return BaseExceptionGroup("tool calls were interrupted", interrupts)
 
 
 def admit(

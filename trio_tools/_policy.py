@@ -26,8 +26,8 @@ from ._layer import (
     Reviewer,
     layer_of,
 )
-from ._leaves import Captured, capture, capture_sync
-from ._output import InvalidOutputError, close_coroutine, make_output
+from ._leaves import Captured, capture, capture_sync, close_coroutine
+from ._output import InvalidOutputError, make_output
 from ._result import ToolOutcome, ToolResult
 from ._verdicts import (
     LOSSY,
@@ -72,17 +72,20 @@ async def ask_gates(life: Life) -> Decided | None:
         return None
     life.enter(Phase.GATES)
     life.stale = True
+    captured = await capture(_ask_all, life, gates)
+    return _decide(life, Place.APPROVAL if life.phase is Phase.APPROVAL else Place.GATES, captured)
+
+
+async def _ask_all(life: Life, gates: tuple[Gate, ...]) -> GateDecision | Approval:
+    """Ask the gates, and the approver if they ask, where the caller's cancellation reaches both."""
     with governed(life, life.sources):
-        place = Place.GATES
-        captured = await capture(_ask_gate, life, gates, 0)
-        decision = captured.answer
-        if isinstance(decision, Ask):
-            place = Place.APPROVAL
-            life.enter(Phase.APPROVAL)
-            # No check, which would decide: the approver shall see a cancellation, and be asked all the same.
-            life.cause_now()
-            captured = await capture(_ask_approver, life, decision)
-    return _decide(life, place, captured)
+        decision = await _ask_gate(life, gates, 0)
+        if not isinstance(decision, Ask):
+            return decision
+        life.enter(Phase.APPROVAL)
+        # No check, which would decide: the approver shall see a cancellation, and be asked all the same.
+        life.cause_now()
+        return await _ask_approver(life, decision)
 
 
 async def _ask_gate(life: Life, gates: tuple[Gate, ...], index: int) -> GateDecision:
@@ -97,7 +100,10 @@ async def _ask_gate(life: Life, gates: tuple[Gate, ...], index: int) -> GateDeci
         case Allow() | Deny(reason=str()) | Ask(reason=str() | None):
             return decision
         case _:
-            raise PolicyError(f"a gate decides Allow, Deny or Ask with a reason, not {decision!r}")
+            close_coroutine(decision)
+            raise PolicyError(
+                f"a gate decides Allow, Deny or Ask, with a text for a reason, not {type(decision).__name__}"
+            )
 
 
 async def _ask_approver(life: Life, ask: Ask) -> GateDecision | Approval:
@@ -117,12 +123,11 @@ async def _ask_approver(life: Life, ask: Ask) -> GateDecision | Approval:
         case Approval.CANCELLED:
             return answer
         case _:
+            close_coroutine(answer)
             raise PolicyError(f"an approver answers with an Approval, not {type(answer).__name__}")
 
 
-def _decide(
-    life: Life, place: Place, captured: Captured[GateDecision] | Captured[GateDecision | Approval]
-) -> Decided | None:
+def _decide(life: Life, place: Place, captured: Captured[GateDecision | Approval]) -> Decided | None:
     cause = life.cause_now()
     came, decision = captured.came, captured.answer
     if decision is Approval.CANCELLED:
@@ -183,10 +188,7 @@ async def review(life: Life, result: ToolResult) -> ToolResult:
         return result
     life.enter(Phase.REVIEW)
     life.cause_now()
-    captured = Captured[ReviewDecision](Came.CANCELLED)
-    # Out of reach of the caller and the ambient scopes, and without a limit of time (`RE-3`).
-    with trio.CancelScope(shield=True):
-        captured = await capture(_ask_reviewer, life, result, reviewers, 0)
+    captured = await capture(_ask_shielded, life, result, reviewers)
     life.stale = True
     if captured.came is Came.CANCELLED:
         return stray(life, "a reviewer")
@@ -194,6 +196,13 @@ async def review(life: Life, result: ToolResult) -> ToolResult:
         return policy_error(life, *captured.errors)
     reviewed = capture_sync(_apply, life, result, captured.value())
     return reviewed.value() if reviewed.came is Came.SUCCESS else policy_error(life, *reviewed.errors)
+
+
+async def _ask_shielded(life: Life, result: ToolResult, reviewers: tuple[Reviewer, ...]) -> ReviewDecision:
+    """Ask out of reach of the caller and the ambient scopes, and without a limit of time (`RE-3`)."""
+    with trio.CancelScope(shield=True):
+        return await _ask_reviewer(life, result, reviewers, 0)
+    raise AssertionError("a scope that nobody cancels lets everything through")
 
 
 async def _ask_reviewer(
@@ -207,6 +216,7 @@ async def _ask_reviewer(
     finally:
         proceed.close()
     if not isinstance(decision, Accept | Block):  # pyright: ignore[reportUnnecessaryIsInstance]
+        close_coroutine(decision)
         raise PolicyError(f"a reviewer decides Accept or Block, not {type(decision).__name__}")
     return decision
 
