@@ -66,9 +66,8 @@ def test_an_excuse_for_another_tool_says_nothing(broken: Report) -> None:
 
 def test_a_profile_is_read_with_its_limits_and_its_known_failures(tmp_path: Path) -> None:
     path = tmp_path / "profile.toml"
-    path.write_text(
-        'stop_seconds = 2.5\n[[known]]\ntool = "a"\nrequirement = "TT-05"\nuntil = 2031-05-01\nreason = "#3"\n'
-    )
+    entry = 'tool = "a"\nrequirement = "TT-05"\nuntil = 2031-05-01\nreason = "#3"\n'
+    path.write_text(f"stop_seconds = 2.5\n[[known]]\n{entry}")
     profile, entries = read_profile(path)
 
     assert profile == Profile(stop_seconds=2.5)

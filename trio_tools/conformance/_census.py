@@ -2,6 +2,7 @@
 
 import gc
 import os
+import stat
 import sys
 import tempfile
 from collections.abc import Generator
@@ -18,7 +19,7 @@ from ._site import Site, is_foreign, site_of_frame
 
 __all__ = ["Census", "Generators", "Leftovers", "generator_site", "leftovers_since", "take_census"]
 
-_FDS: Final = "/proc/self/fd"
+_FDS: Final = "/proc/self/fd" if Path("/proc/self/fd").is_dir() else "/dev/fd"
 
 
 AsyncGenerator: TypeAlias = AsyncGeneratorType[Any, Any]
@@ -96,8 +97,11 @@ def leftovers_since(before: Census) -> Leftovers:
 def _target_of(fd: str) -> str | None:
     try:
         target = os.readlink(f"{_FDS}/{fd}")  # noqa: PTH115
-    except OSError:
+    except FileNotFoundError:
         return None
+    except OSError:
+        # Where there is no process file system, the kind is all that can be told.
+        return "socket:" if stat.S_ISSOCK(os.fstat(int(fd)).st_mode) else "of a file or pipe"
     # Inode numbers differ from run to run.
     return target.split(":[", 1)[0] + ":" if target.startswith(("socket:[", "pipe:[")) else target
 

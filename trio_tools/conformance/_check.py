@@ -128,7 +128,7 @@ def check_tool(
     check = _Check(
         subject=subject,
         seed=chosen,
-        processes=processes or len(os.sched_getaffinity(0)),
+        processes=processes or _cores(),
         on_progress=on_progress,
     )
     try:
@@ -156,6 +156,12 @@ def replay(
     except WorkerError as error:
         raise CheckError(str(error)) from error
     return case, _complaints(answer)
+
+
+def _cores() -> int:
+    # Not every system can say which cores this process may use.
+    affinity = getattr(os, "sched_getaffinity", None)
+    return (os.cpu_count() or 1) if affinity is None else len(affinity(0))
 
 
 def _refuse_inside_trio() -> None:

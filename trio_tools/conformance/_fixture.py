@@ -58,11 +58,22 @@ class World:
             self._invariant()
         except AssertionError as error:
             return str(error).strip() or "the invariant does not hold"
+        except Exception as error:  # noqa: BLE001  (an invariant that cannot be asked does not hold)
+            return f"asking the invariant raised {type(error).__name__}: {error}"
         return None
 
     def snapshot(self) -> object:
-        """Return the state of the world, None without one."""
-        return None if self._snapshot is None else self._snapshot()
+        """Return the state of the world, None without one.
+
+        Raises:
+            FixtureError: when it cannot be had.
+        """
+        if self._snapshot is None:
+            return None
+        try:
+            return self._snapshot()
+        except Exception as error:
+            raise FixtureError(f"snapshot() raised {type(error).__name__}: {error}") from error
 
 
 def _method(name: str, holders: tuple[object, ...]) -> Callable[[], Any] | None:
@@ -92,19 +103,21 @@ async def opened(setup: Setup | None) -> AsyncGenerator[World]:
             entered = await fixture.__aenter__()
         except Exception as error:
             raise FixtureError(f"the fixture raised {type(error).__name__}: {error}") from error
+        yield World((fixture, entered))
         try:
-            yield World((fixture, entered))
-        finally:
             await fixture.__aexit__(None, None, None)
+        except Exception as error:
+            raise FixtureError(f"leaving the fixture raised {type(error).__name__}: {error}") from error
     elif hasattr(fixture, "__enter__"):
         try:
             entered = fixture.__enter__()
         except Exception as error:
             raise FixtureError(f"the fixture raised {type(error).__name__}: {error}") from error
+        yield World((fixture, entered))
         try:
-            yield World((fixture, entered))
-        finally:
             fixture.__exit__(None, None, None)
+        except Exception as error:
+            raise FixtureError(f"leaving the fixture raised {type(error).__name__}: {error}") from error
     else:
         raise FixtureError(f"setup() must return a context manager, not {type(fixture).__name__}")
 

@@ -291,6 +291,7 @@ MANIFEST: Final = (
         kinds=frozenset({Kind.PAIR}),
         judge=is_concurrency_safe,
         applies=_claims_safety,
+        silent="the tool declares of none of these arguments that calls with them are safe to overlap",
     ),
     Requirement(
         id="TT-22",

@@ -27,8 +27,9 @@ the record tells what became of it:
   swallowed one away;
 - the body returned a value or raised something else: the cancellation was lost.
 
-A `Cancelled` of a scope that the tool itself opened and cancelled is none of this. It is told apart
-by its reason: the one that is looked for carries `TOKEN`, or none where the way it came has no room.
+A `Cancelled` of a scope that the tool itself opened and cancelled is none of this. It is told apart by
+what trio notes with each cancellation: a reason, and the task that asked for it. The suite's own carry
+`TOKEN` as the one or, for the moment of the request, as the name of the other.
 """
 
 import signal
@@ -48,7 +49,7 @@ from ._site import Site, site_of, site_of_frame
 __all__ = ["TOKEN", "Delivery", "Lane", "Probe", "Tick"]
 
 TOKEN: Final = "trio-tools conformance"
-"""The reason that a cancellation of the suite carries."""
+"""What tells a cancellation of the suite from any other."""
 
 _SPIN_STEPS: Final = 20_000
 """Steps of other tasks, without one of the body between them, after which the loop counts as spinning."""
@@ -128,8 +129,6 @@ class Probe(trio.abc.Instrument):
         ticks: the picture, None unless it is being drawn.
         step_limit: the number of steps after which the run is given up.
         stranger_steps: steps of tasks outside the family since one inside it ran.
-        our_sources: what trio may name as the source of the suite's cancellation where it has no room
-            for a reason of its own.
     """
 
     def __init__(self, clock: VirtualClock, generators: Generators, on_stuck: Callable[[str], None]) -> None:
@@ -162,7 +161,6 @@ class Probe(trio.abc.Instrument):
         self.ticks: list[Tick] | None = [] if draw else None
         self.yields: list[tuple[str, Site | None]] = []
         self.step_limit = 1_000_000
-        self.our_sources: frozenset[str] = frozenset()
         self.stranger_steps = 0
         self._alarmed: Site | None = None
         self._acting = False
@@ -257,9 +255,8 @@ class Probe(trio.abc.Instrument):
         return line
 
     def _fire_from_thread(self, lane: Lane, site: Site, action: Callable[[], None]) -> None:
-        self.note_fired(lane)
+        self._act(lane, action)
         self.fired_site = site
-        action()
 
     def thread_ended(self, error: BaseException | None) -> None:
         """Note how a ``def`` body ended."""
@@ -276,7 +273,7 @@ class Probe(trio.abc.Instrument):
 
     def delivered(self, error: trio.Cancelled, lane: Lane) -> None:
         """Record a cancellation that is about to be sent into ``lane``."""
-        ours = self.fired and (error.reason == TOKEN or error.source in self.our_sources)
+        ours = self.fired and TOKEN in (error.reason, *_quoted(error.source_task))
         self.deliveries.append(
             Delivery(error, lane.number, site_of(lane.coroutine), self.steps, ours, self.fired)
         )
@@ -372,10 +369,25 @@ class Probe(trio.abc.Instrument):
 
     def _act(self, lane: Lane | None, action: Callable[[], None]) -> None:
         """Do what was armed; a task that this starts is the registry's, not the tool's."""
-        self._acting = True
         self.note_fired(lane)
-        action()
-        self._acting = False
+        # trio notes with a cancellation by which task it was requested.
+        task = trio.lowlevel.current_task()
+        name, task.name = task.name, TOKEN
+        self._acting = True
+        try:
+            action()
+        finally:
+            self._acting = False
+            task.name = name
+
+    def act_now(self, action: Callable[[], None]) -> None:
+        """Do ``action`` in the current task, before the body has begun."""
+        self._act(None, action)
+
+
+def _quoted(task: str | None) -> list[str]:
+    """Return what stands between quotes in the repr of a task: its name."""
+    return [] if task is None else task.split("'")[1:2]
 
 
 class _Stepped:

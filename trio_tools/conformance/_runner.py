@@ -16,9 +16,9 @@ from typing import Any, Final, final
 import trio
 from attrs import frozen
 
-from trio_tools import Tool
+from trio_tools import Tool, freeze_value
 
-from ._case import Case, Kind, Mode, Way
+from ._case import Case, Kind, Mode
 from ._census import Census, Generators, generator_site, leftovers_since, take_census
 from ._clock import VirtualClock
 from ._fixture import Setup, World, opened
@@ -34,13 +34,8 @@ __all__ = ["Abandoned", "Runner", "Subject"]
 _HARD: Final = 20.0
 """How many times its limit a run may take before it is given up rather than observed to its end."""
 
-_SOURCES: Final = {
-    Way.CALLER: frozenset({"explicit"}),
-    Way.DEADLINE: frozenset({"explicit"}),
-    Way.BOTH: frozenset({"explicit"}),
-    Way.SIBLING: frozenset({"explicit", "nursery"}),
-    Way.SHUTDOWN: frozenset({"explicit"}),
-}
+_DEPTH: Final = 512
+"""How deep arguments may be nested, as in `trio_tools.Bounds`."""
 
 
 class Abandoned(BaseException):
@@ -176,12 +171,11 @@ class Runner:
         before: Callable[[], None] | None = None
         if case.step >= 0:
             fire = partial(self._fire, call, case)
-            probe.our_sources = _SOURCES[case.way]
             probe.on_fired = self._fired
             if case.step > 0:
                 probe.arm(case.step, resume=case.mode is Mode.RESUME, action=fire)
             elif case.mode is Mode.BLOCK:
-                before = partial(self._fire_before, fire)
+                before = partial(probe.act_now, fire)
             else:
                 probe.on_enter = fire
             if case.second is not None:
@@ -193,10 +187,6 @@ class Runner:
         probe.note_over()
         if call.ending is not None:
             self._seen.endings.append(call.ending)
-
-    def _fire_before(self, fire: Callable[[], None]) -> None:
-        self._probe.note_fired(None)
-        fire()
 
     def _fire(self, call: Call, case: Case) -> None:
         if case.kind is Kind.TIMEOUT:
@@ -316,6 +306,9 @@ class Runner:
         At once means: the second begins when the first has taken as many steps as the case says.
         """
         one, two = case.arguments
+        if not (self._claims_safety(one) and self._claims_safety(two)):
+            self._restart(case)
+            return self._seen
         endings: list[Ending] = []
         snapshots: list[object] = []
         for first, second in ((one, two), (two, one)):
@@ -344,14 +337,21 @@ class Runner:
             await self._look(world)
         return self._seen
 
+    def _claims_safety(self, arguments: object) -> bool:
+        claim = self.subject.tool.concurrency_safe
+        return claim if isinstance(claim, bool) else claim(freeze_value(arguments, depth=_DEPTH)) is True
+
     async def _routes(self, case: Case) -> Observation:
         """Make the same call by every route, each in a fresh world."""
         endings: list[Ending] = []
+        real = False
         for route in ROUTES:
             async with self._world(case):
                 await self._call(case, case.arguments, route=route)
                 endings.extend(self._seen.endings or [Ending(outcome="nothing")])
                 self._note()
+                real = real or self._seen.real
                 await self._look_only_for_taint()
         self._seen.endings = endings
+        self._seen.real = real
         return self._seen

@@ -90,7 +90,7 @@ class Call:
                     if self.way is Way.SIBLING:
                         self._sibling = trio.Event()
                         nursery = await stack.enter_async_context(trio.open_nursery())
-                        nursery.start_soon(_fail_after, self._sibling)
+                        nursery.start_soon(_fail_after, self._sibling, name=TOKEN)
                     self._scope = await stack.enter_async_context(open_call_scope(name="caller"))
                     if first is not None:
                         first()

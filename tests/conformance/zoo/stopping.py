@@ -160,6 +160,15 @@ async def has_its_value_before_it_could_notice() -> str:
     return "committed"
 
 
+@keeps("TT-03")
+@tool
+async def cancels_its_own_helper_behind_a_shield() -> str:
+    with trio.CancelScope(shield=True), trio.CancelScope() as helper:
+        helper.cancel()
+        await trio.sleep(1)
+    return "done"
+
+
 @breaks("TT-04")
 @tool
 async def takes_half_a_minute_to_say_goodbye() -> str:
