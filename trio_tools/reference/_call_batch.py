@@ -63,15 +63,14 @@ class Batch:
         yield from kernel.pause()
         while True:
             parallel = self.parallel(call)
-            if parallel:
-                yield from kernel.until(lambda: self.running < self.max_parallel)
-            else:
-                yield from kernel.until(lambda: self.committed == index)
+            if not (yield from self.turn(index, call, parallel=parallel)):
+                break
             # Classified right before the start: what became exclusive meanwhile waits again.
             if parallel == self.parallel(call):
                 break
         call.entered = kernel.now
         if life.bench.caller(call) is not None:
+            kernel.writes(self)
             self.never.add(index)
             self.decided[index] = (self.unstarted(call), False)
             return
@@ -87,6 +86,26 @@ class Batch:
         if not parallel:
             yield from kernel.until(lambda: self.committed > index)
 
+    def turn(self, index: int, call: Call, *, parallel: bool) -> Flow[bool]:
+        """Wait for a place, or for the barrier (`BA-4`); false if the call is cancelled meanwhile.
+
+        A call that was cancelled while it waits never starts (`BA-9`); whether it is skipped at once, or
+        still held back what follows until its turn, is open.
+        """
+        kernel = self.life.world.kernel
+
+        def free() -> bool:
+            return self.running < self.max_parallel if parallel else self.committed == index
+
+        flow = kernel.until(free, cancellable=True)
+        try:
+            yield from kernel.within(flow, sources=(call.scope, call.sibling), role="phase")
+        except Cancelled:
+            if kernel.choices.pick(2):
+                return False
+            yield from kernel.until(free)
+        return True
+
     def parallel(self, call: Call) -> bool:
         """Whether the call may overlap its neighbours (`BA-2`)."""
         tool = self.life.bench.visible(call.tool)
@@ -95,6 +114,8 @@ class Batch:
     def overlap(self, index: int, call: Call) -> Flow[None]:
         """Run wrappers and body beside those of the neighbours (`BA-5`)."""
         decided = yield from self.life.wrapped(call)
+        # When the batch takes note of what came of it is open within the instant.
+        yield from self.life.world.kernel.pause()
         self.running -= 1
         self.settle(index, decided)
 
@@ -111,6 +132,7 @@ class Batch:
         if not self.fail_fast or self.failed is not None or verdict.outcome != "failed":
             return
         self.failed = self.life.world.kernel.now
+        self.life.world.kernel.writes(self)
         for index, call in enumerate(self.calls):
             if index in self.live or index not in self.decided:
                 self.life.world.kernel.request(call.sibling)

@@ -70,6 +70,7 @@ class Source:
         parents: sources whose cancellation is this one's too, with their cause (`SC-15`).
         read: whether the deadline of a scope that is not the library's was read before it passed.
         noticed: what such a scope was taken for when it was not.
+        ahead: whether this was cancelled by request before it could notice that its owner was.
     """
 
     name: str
@@ -80,6 +81,7 @@ class Source:
     requested: float | None = None
     read: bool = True
     noticed: Cause | None = None
+    ahead: bool = False
 
     def family(self) -> "Iterator[Source]":
         """Iterate over this and everything whose cancellation is this one's too."""
@@ -97,12 +99,16 @@ class Source:
         found: list[Cause] = []
         if self.deadline <= now:
             found.append(Cause(self.deadline_kind, self.name, self.deadline, self.deadline))
-        if self.requested is not None and self.requested < self.deadline:
+        asked = self.requested is not None and self.requested < self.deadline
+        if self.requested is not None and asked:
             found.append(Cause(self.kind, self.name, self.requested, self.requested))
         for parent in self.parents:
             found += parent.causes(now)
         earliest = min((cause.until for cause in found), default=now)
-        return [cause for cause in found if cause.until == earliest]
+        first = [cause for cause in found if cause.until == earliest]
+        if self.requested is not None and asked and self.ahead:
+            first.append(Cause(self.kind, self.name, earliest, self.requested))
+        return first
 
     def cause(self, now: float) -> Cause | None:
         """Return one of the first causes."""
@@ -363,6 +369,9 @@ class Kernel:
     def request(self, source: Source) -> None:
         """Cancel ``source`` now, from the running task."""
         self.writes(source)
+        if self.held is not None and source.requested is None:
+            # The owner's deadline passed while the loop was held; that is noticed a pass later.
+            source.ahead = source.cancelled(self.now) and not source.cancelled(self.held[1])
         source.request(self.now)
 
     def hold(self, seconds: float) -> None:
@@ -405,10 +414,10 @@ class Kernel:
         """Let every other task run that is ready, without being a cancel point."""
         yield Wait(wake=self.now, cancellable=False)
 
-    def until(self, condition: Callable[[], bool]) -> Flow[None]:
-        """Wait until ``condition`` holds; cancellation does not end the wait."""
+    def until(self, condition: Callable[[], bool], *, cancellable: bool = False) -> Flow[None]:
+        """Wait until ``condition`` holds; by default cancellation does not end the wait."""
         if not condition():
-            yield Wait(condition=condition, cancellable=False)
+            yield Wait(condition=condition, cancellable=cancellable)
 
     def within(self, flow: Flow[T], **link: object) -> Flow[T]:
         """Carry out ``flow`` under one more link; a ``Cancelled`` passes."""
