@@ -6,6 +6,7 @@ write, so that a record that ends early says `unknown` instead of guessing.
 
 from ._cancels import CancelWatch
 from ._labels import Language, labels
+from ._otel import instrument
 from ._overview import RunOverview, overview_of, print_runs, render_runs
 from ._privacy import PrivacyLevel, filter_step
 from ._recorder import FenceError, LiveListener, RunTrace
@@ -57,6 +58,7 @@ __all__ = [
     "StoreVersionError",
     "TimelineEntry",
     "filter_step",
+    "instrument",
     "is_transient",
     "labels",
     "open_store",
