@@ -1552,3 +1552,31 @@ async def test_a_delegation_left_running_by_a_cancelled_wrapper_is_awaited(
 
     assert log == ["ended at 7.0"]
     assert facts(seen.only) == "failed POLICY_ERROR cancelled"
+
+
+@pytest.mark.rule("WR-20", "PU-9", "CA-22")
+async def test_an_interrupt_of_a_wrapper_that_leaves_a_delegation_running_goes_on(
+    autojump_clock: MockClock,
+) -> None:
+    registry, seen = observed(nap)
+    raised: list[BaseException] = []
+
+    async with trio.open_nursery() as foreign:
+
+        async def delegate(execution: DispatchExecution, proceed: Proceed) -> None:
+            await proceed(execution)
+
+        async def wrapper(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+            foreign.start_soon(delegate, execution, proceed)
+            await trio.sleep(1)
+            raise KeyboardInterrupt
+
+        registry.wrap(wrapper)
+        async with open_call_scope() as scope:
+            try:
+                await registry.execute(call(scope, "nap", seconds=9))
+            except BaseException as error:
+                raised.append(error)
+
+    assert [type(error) for error in raised] == [KeyboardInterrupt]
+    assert facts(seen.only) == "cancelled ABORTED cancelled"

@@ -883,7 +883,7 @@ def test_an_interrupt_among_errors_of_a_group_decides(autojump_clock: MockClock)
 
 
 @pytest.mark.rule("PU-9")
-@pytest.mark.parametrize("where", ["gate", "wrapper", "tail", "review"])
+@pytest.mark.parametrize("where", ["plain", "with context", "gate", "wrapper", "tail", "review"])
 def test_a_real_interrupt_while_the_call_waits_ends_the_body_and_is_published_once(where: str) -> None:
     registry, seen = observed()
     ended: list[str] = []
@@ -1231,3 +1231,76 @@ async def test_a_waiting_call_does_not_keep_the_loop_busy(autojump_clock: MockCl
 
     assert facts(seen.only) == "ok returned"
     assert counter.steps < 40
+
+
+@pytest.mark.rule("WR-17", "GA-6", "RE-7")
+@pytest.mark.parametrize("who", ["wrapper", "gate", "approver", "reviewer"])
+async def test_a_hook_that_forgets_to_await_leaves_no_coroutine_behind(
+    autojump_clock: MockClock, who: str
+) -> None:
+    async def forgotten() -> Any:
+        return None
+
+    async def approve(_execution: ToolExecution, _reason: str | None) -> Any:
+        return forgotten() if who == "approver" else Approval.ALLOWED_ONCE
+
+    registry, seen = observed(work, approver=approve)
+
+    async def gate(_execution: ToolExecution, proceed: GateRest) -> Any:
+        return proceed() if who == "gate" else Ask()
+
+    async def wrapper(execution: DispatchExecution, proceed: Proceed) -> Any:
+        return proceed(execution) if who == "wrapper" else await proceed(execution)
+
+    async def review(_execution: ToolExecution, _result: ToolResult, proceed: ReviewRest) -> Any:
+        return proceed() if who == "reviewer" else await proceed()
+
+    registry.gate(gate)
+    registry.wrap(wrapper)
+    registry.review(review)
+    async with open_call_scope() as scope:
+        await registry.execute(call(scope, "work"))
+    gc.collect()
+
+    assert seen.only.code == "POLICY_ERROR"
+
+
+@pytest.mark.rule("OU-3", "GA-5", "WR-17", "RE-7")
+@pytest.mark.parametrize("who", ["gate", "approver", "wrapper", "tail", "reviewer"])
+async def test_a_hook_that_leaves_a_scope_open_fails_its_call_closed(
+    autojump_clock: MockClock, who: str
+) -> None:
+    def strike(where: str) -> None:
+        if where == who:
+            trio.CancelScope().__enter__()
+
+    async def approve(_execution: ToolExecution, _reason: str | None) -> Approval:
+        strike("approver")
+        return Approval.ALLOWED_ONCE
+
+    registry, seen = observed(work, approver=approve)
+
+    async def gate(_execution: ToolExecution, _proceed: GateRest) -> GateDecision:
+        strike("gate")
+        return Ask()
+
+    async def wrapper(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        strike("wrapper")
+        result = await proceed(execution)
+        strike("tail")
+        return result
+
+    async def review(_execution: ToolExecution, _result: ToolResult, proceed: ReviewRest) -> ReviewDecision:
+        strike("reviewer")
+        return await proceed()
+
+    registry.gate(gate)
+    registry.wrap(wrapper)
+    registry.review(review)
+    async with open_call_scope() as scope:
+        result = await registry.execute(call(scope, "work"))
+        await trio.sleep(1)
+
+    assert result.outcome is ToolOutcome.FAILED
+    assert result.code == "POLICY_ERROR"
+    assert seen.only is result
