@@ -215,11 +215,18 @@ def _settle(attempt: Attempt) -> ToolResult:
 def _leaves(attempt: Attempt) -> Leaves:
     """Take apart what came out of the function and of the nurseries around it."""
     own = () if attempt.raised is None else (attempt.raised,)
-    around = leaves_of(*own, *attempt.errors)
+    leaves = leaves_of(*own, *attempt.errors)
     attempt.raised = None
     attempt.errors.clear()
-    # trio, too, complains about a nursery left open, at the end of the task and in its own words.
-    return Leaves(leaves_of(*own).errors, around.interrupts) if attempt.left_open else around
+    if not attempt.left_open:
+        return leaves
+    errors = tuple(error for error in leaves.errors if not _is_about_nursery(error))
+    return Leaves(errors, leaves.interrupts)
+
+
+def _is_about_nursery(error: Exception) -> bool:
+    """Return whether this is what trio says of a nursery left open, when the task has ended."""
+    return isinstance(error, RuntimeError) and str(error).startswith("Nursery stack corrupted")
 
 
 def _settlement(attempt: Attempt, errors: tuple[BaseException, ...]) -> Settlement:

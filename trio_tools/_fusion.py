@@ -171,12 +171,8 @@ class Ambient:
         return self._own_cause(effective, now)
 
     def _own_cause(self, effective: float, now: float) -> CancelCause:
-        if effective != -math.inf:
-            at = effective
-        elif self.deadline <= now:
-            at = self.deadline
-        else:
-            at = now if self.noticed is None else self.noticed
+        read = min(self.deadline, effective if effective != -math.inf else now)
+        at = min(read if read <= now else now, now if self.noticed is None else self.noticed)
         return CancelCause(CauseKind.AMBIENT, self.name, None, at)
 
     def cause_at(self, now: float, /) -> CancelCause | None:
