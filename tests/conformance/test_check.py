@@ -149,8 +149,21 @@ def test_a_body_that_never_comes_back_is_killed_and_told() -> None:
     )
     (finding,) = [each for each in report.findings if each.requirement == "TT-04"]
 
-    assert "held its process until it was killed" in finding.message
+    assert "had not ended when its process was killed" in finding.message
     assert "time.sleep(0.01)" in finding.where
+
+
+def test_a_tool_that_waits_for_something_real_is_not_said_to_hold_the_loop() -> None:
+    @tool
+    async def waits_long() -> None:
+        await trio.to_thread.run_sync(time.sleep, 1)
+
+    report = check_tool(
+        waits_long, profile=Profile(max_cases=2, wall_seconds=0.3, second_cancels=False), seed=1
+    )
+
+    assert report.verdicts["TT-14"] is Verdict.UNRESOLVED
+    assert "still waited for a thread or a descriptor" in report.reasons["TT-14"]
 
 
 def test_a_large_sweep_is_sampled_and_the_report_says_so() -> None:
@@ -219,6 +232,7 @@ def no_manager() -> Any:
         (print, {}, "'print' is neither a Tool nor an async function"),
         (doubles, {"arguments": []}, "there are no arguments to call the tool with"),
         (doubles, {"arguments": 3}, "arguments must be a strategy or a sequence of examples, not int"),
+        (doubles, {"arguments": [{"number": 1.5, "more": {1, 2}}]}, "the arguments must be lossless JSON"),
         (doubles, {"arguments": st.nothing()}, "the arguments strategy gives nothing"),
         (doubles, {"setup": failing_setup}, r"setup\(\) raised OSError: no disk"),
         (doubles, {"setup": no_manager}, r"setup\(\) must return a context manager, not object"),

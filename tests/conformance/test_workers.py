@@ -71,6 +71,20 @@ def test_a_worker_that_does_not_come_back_is_killed_and_its_line_is_told() -> No
     assert (Path(file).name, function) == ("test_workers.py", "hang")
 
 
+def test_when_many_runs_hang_the_rest_is_not_run_and_answered_for() -> None:
+    def job(numbers: Iterator[int], _say: Say, at: At) -> None:
+        for number in numbers:
+            at(number, 1)
+            time.sleep(60)
+
+    found = list(answers(job, range(40), processes=2, wall_seconds=0.1, patience=3))
+    kinds = [answer["stuck"] for answer in found]
+
+    assert sorted(answer["i"] for answer in found) == list(range(40))
+    assert 3 <= kinds.count("wall") <= 4
+    assert kinds.count("left") == 40 - kinds.count("wall")
+
+
 def test_what_a_tool_prints_goes_nowhere(capfd: pytest.CaptureFixture[str]) -> None:
     run(lambda number: print("noise", number, flush=True))
 

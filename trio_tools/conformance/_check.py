@@ -11,7 +11,7 @@ from typing import Any, Final, NoReturn, final
 import trio
 from attrs import define, field, frozen
 
-from trio_tools import Tool
+from trio_tools import NotLossless, Tool, freeze_value
 
 from ._arguments import ArgumentsError, draw_arguments, shrink_arguments
 from ._case import Case, Kind, read_token, token_of
@@ -28,6 +28,7 @@ from ._workers import Answer, WorkerError, answers
 
 __all__ = ["CheckError", "ToolCheck", "check_tool", "replay"]
 
+_DEPTH: Final = 512
 _IDS: Final = {requirement.id: index for index, requirement in enumerate(MANIFEST)}
 
 
@@ -121,8 +122,12 @@ def check_tool(
     chosen = zlib.crc32(subject.tool.name.encode()) if seed is None else seed
     try:
         drawn = draw_arguments(subject.tool, arguments, count=max_examples, seed=chosen)
+        for each in drawn:
+            freeze_value(each, depth=_DEPTH)
     except ArgumentsError as error:
         raise CheckError(str(error)) from error
+    except NotLossless as error:
+        raise CheckError(f"the arguments must be lossless JSON: {error}") from error
     if not drawn:
         raise CheckError("there are no arguments to call the tool with")
     check = _Check(
@@ -273,7 +278,7 @@ def _answers(
         job, range(len(cases)), processes=processes, wall_seconds=subject.profile.wall_seconds
     ):
         index: int = answer["i"]
-        if answer.get("stuck") in {"wall", "died"} and "d" not in answer:
+        if "d" not in answer:
             answer = _posthumous(answer, cases[index], subject)
         found[index] = answer
         on_answer()
@@ -293,8 +298,17 @@ def _posthumous(answer: Answer, case: Case, subject: Subject) -> Answer:
         fired_site=site,
         slowest_site=site,
     )
+    lost = ""
     if answer["stuck"] == "died":
-        return {"i": answer["i"], "d": 0, "died": answer["detail"], "n": 0, "r": 0}
+        lost = answer["detail"]
+    elif answer["stuck"] == "left":
+        lost = "hung so often that the rest was not run"
+    elif site is None and not seen.fired:
+        lost = (
+            f"still waited for a thread or a descriptor after {subject.profile.wall_seconds:g} real seconds"
+        )
+    if lost:
+        return {"i": answer["i"], "d": 0, "died": lost, "n": 0, "r": 0}
     return {**_answer(answer["i"], seen, subject), "wall": True}
 
 

@@ -106,8 +106,7 @@ def _ended_late(seen: Observation, seconds: float, steps: int) -> str | None:
             "time": f"had not ended {seen.ended_at - seen.fired_at:g} s after the cancellation",
             "steps": f"was still running {seen.after_steps} steps after the cancellation",
             "spin": "never let the loop come to rest",
-            "wall": "held its process until it was killed",
-            "died": "ended its process",
+            "wall": "had not ended when its process was killed",
         }[seen.stuck]
     took = seen.ended_at - seen.fired_at
     if took > seconds:
@@ -206,6 +205,13 @@ def finishes_generators(seen: Observation, _subject: Subject) -> Iterable[Compla
 _BROKEN_STACK: Final = ("tool left a scope open", "scope stack corrupted", "Nursery stack corrupted")
 
 
+def _text_of(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001  (an exception may be as broken as its tool)
+        return ""
+
+
 def nests_scopes(seen: Observation, _subject: Subject) -> Iterable[Complaint] | None:
     if seen.stuck:
         return None
@@ -218,7 +224,7 @@ def nests_scopes(seen: Observation, _subject: Subject) -> Iterable[Complaint] | 
                 )
             ]
     for leaf in leaves_of(seen.error):
-        if any(phrase in str(leaf) for phrase in _BROKEN_STACK):
+        if any(phrase in _text_of(leaf) for phrase in _BROKEN_STACK):
             return [Complaint("a cancel scope or nursery was closed out of order", seen.fired_site)]
     return []
 

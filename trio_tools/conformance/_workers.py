@@ -72,12 +72,13 @@ class _Worker:
 
 
 def answers(
-    job: Job, numbers: Sequence[int], *, processes: int, wall_seconds: float, stop_at: float | None = None
+    job: Job, numbers: Sequence[int], *, processes: int, wall_seconds: float, patience: int = 8
 ) -> Iterator[Answer]:
     """Yield one answer for each of ``numbers``, in the order in which they come.
 
     An answer that a worker could not give any more has ``stuck`` set to ``wall`` or ``died``, and
-    ``stage``. After ``stop_at``, a time of `time.monotonic`, nothing more is begun.
+    ``stage``. When ``patience`` workers had to be killed, nothing more is begun, and what is left is
+    answered with ``stuck`` set to ``left``: a tool that hangs would hang in hundreds of runs.
 
     Raises:
         WorkerError: with the worker's own words, when it could not begin.
@@ -87,15 +88,17 @@ def answers(
     with tempfile.TemporaryDirectory(prefix="trio-tools-") as scratch:
         try:
             while todo or workers:
-                if stop_at is not None and time.monotonic() > stop_at:
-                    todo.clear()
+                while todo and patience <= 0:
+                    yield {"i": todo.popleft(), "stuck": "left", "stage": 0}
                 while todo and len(workers) < processes:
                     worker = _fork(job, scratch)
                     workers[worker.back] = worker
                     _feed(worker, todo, processes)
                 ready, _, _ = select.select(list(workers), [], [], 0.05)
                 for descriptor in ready:
-                    yield from _read(workers[descriptor], workers, todo, processes)
+                    for answer in _read(workers[descriptor], workers, todo, processes):
+                        patience -= answer.get("stuck") == "wall"
+                        yield answer
                 now = time.monotonic()
                 for worker in list(workers.values()):
                     _watch(worker, now, wall_seconds)
