@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import re
 import sys
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ import pytest
 from attrs import frozen
 
 import trio_tools
+from trio_tools.trace import read_outcome, step_to_json, structure_step
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -87,6 +89,19 @@ def test_every_public_name_has_a_place_among_the_names() -> None:
     )
 
     assert sorted(listed) == sorted(trio_tools.__all__)
+
+
+def test_the_sample_rows_of_the_rule_book_are_what_the_readers_accept() -> None:
+    text = (ROOT / "docs" / "semantics.md").read_text(encoding="utf-8")
+    (block,) = (fence["body"] for fence in FENCE.finditer(text) if fence["language"] == "json")
+    rows: list[dict[str, object]] = []
+    while block := block.strip():
+        row, end = json.JSONDecoder().raw_decode(block)
+        rows.append(row)
+        block = block[end:]
+
+    assert [step_to_json(structure_step(row)) for row in rows] == rows
+    assert [read_outcome(row) for row in rows] == ["ok", "cancelled", "ok"]
 
 
 def test_the_check_calls_the_test_command_that_the_readme_shows() -> None:
