@@ -23,6 +23,7 @@ from trio_tools.reference import (
     Return,
     SchedulePoint,
     Scope,
+    SetShield,
     Sleep,
     Start,
     Started,
@@ -36,7 +37,7 @@ def test_a_program_prints_as_code_that_evaluates_to_it() -> None:
         Scope("s", Sleep(3), Checkpoint(), deadline=1, shield=True),
         Nursery(
             "n",
-            StartSoon("n", Cancel("s"), MoveDeadline("s", None)),
+            StartSoon("n", Cancel("s"), MoveDeadline("s", None), SetShield("s", False)),
             Start("n", Started(), CancelPoint(), SchedulePoint()),
         ),
         Catch("error", (Raise("x"),), (Emit("e"),)),
@@ -46,7 +47,7 @@ def test_a_program_prints_as_code_that_evaluates_to_it() -> None:
 
     assert repr(program) == (
         "Program(Scope('s', Sleep(3), Checkpoint(), deadline=1, shield=True), "
-        "Nursery('n', StartSoon('n', Cancel('s'), MoveDeadline('s', None)), "
+        "Nursery('n', StartSoon('n', Cancel('s'), MoveDeadline('s', None), SetShield('s', False)), "
         "Start('n', Started(), CancelPoint(), SchedulePoint())), "
         "Catch('error', (Raise('x'),), (Emit('e'),)), Catch('any', ()), "
         "Finally((Return(),), (Emit('f'),)))"
@@ -67,6 +68,7 @@ def test_random_programs_print_as_code_that_evaluates_to_them() -> None:
         ((Cancel("s"),), "names no scope"),
         ((Nursery("n"), Cancel("n")), "names no scope of the program and no nursery around it"),
         ((Nursery("n"), MoveDeadline("n", 1)), "names no scope"),
+        ((SetShield("n", True),), "names no scope of the program"),
         ((StartSoon("n"),), "stands in no nursery"),
         ((Nursery("n"), Start("n")), "stands in no nursery"),
         ((Started(),), "outside the body of the task of a Start"),

@@ -81,6 +81,7 @@ def test_where_asyncio_and_anyio_over_it_diverge_is_known() -> None:
         "SCP-18": "diverges",
         "SCP-24": "not expressible",
         "SCP-25": "diverges",
+        "SCP-26": "not expressible",
     }
 
 

@@ -49,6 +49,8 @@ EXPECTED = {
     "SCP-16": [
         "returned; at 1; s cancelled; s absorbed",
         "returned; at 3; task 1 at 3@3; s cancelled; s absorbed",
+        "returned; at 2; task 1 at 2@2; s cancelled; s absorbed",
+        "returned; at 0; n cancelled; n absorbed",
     ],
     "SCP-17": ["[RuntimeError]; at 0; n cancelled", "[RuntimeError]; at 0; n cancelled"],
     "SCP-18": [
@@ -78,6 +80,11 @@ EXPECTED = {
     ],
     "SCP-24": ["returned; at 0; task 0 yes@0; s cancelled"],
     "SCP-25": ["returned; at 0; s cancelled; s absorbed; n cancelled", "[x]; at 0; n cancelled; n absorbed"],
+    "SCP-26": [
+        "returned; at 1; task 0 yes@1; s cancelled",
+        "returned; at 2; s cancelled; s absorbed",
+        "returned; at 1; s cancelled; s absorbed",
+    ],
 }
 
 CASES = [
@@ -92,7 +99,7 @@ CASES = [
 def test_every_property_is_numbered_in_order_and_shown() -> None:
     numbered = [prop.id for prop in PROPERTIES]
 
-    assert numbered == [*(f"SCP-{number}" for number in range(1, 26)), "SCP"]
+    assert numbered == [*(f"SCP-{number}" for number in range(1, 27)), "SCP"]
     assert list(EXPECTED) == numbered[:-1]
 
 

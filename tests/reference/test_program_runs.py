@@ -30,6 +30,7 @@ from trio_tools.reference import (
     SchedulePoint,
     Scope,
     ScopeFlags,
+    SetShield,
     Sleep,
     Start,
     Started,
@@ -106,6 +107,7 @@ def test_a_backend_that_is_none_is_refused() -> None:
     ("op", "reason"),
     [
         (Scope("s", shield=True), "cannot shield a block"),
+        (Scope("s", SetShield("s", False)), "cannot shield a block"),
         (Nursery("n", Cancel("n")), "cannot be cancelled from outside"),
         (Nursery("n", Start("n", Started())), "no start"),
         (CancelPoint(), "no half checkpoints"),
@@ -218,6 +220,8 @@ async def test_the_primitives_that_asyncio_lacks_refuse() -> None:
     for primitive in (execution.cancel_point(), execution.schedule_point(), execution.start("n", child)):
         with pytest.raises(NotExpressible):
             await primitive
+    with pytest.raises(NotExpressible):
+        execution.set_shield("s", True)
     execution.loop.close()
 
 

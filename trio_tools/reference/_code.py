@@ -25,6 +25,7 @@ from ._program import (
     Return,
     SchedulePoint,
     Scope,
+    SetShield,
     Sleep,
     Start,
     Started,
@@ -54,6 +55,7 @@ class Do(IntEnum):
     STARTED = 13
     CATCH = 14
     FINALLY = 15
+    SET_SHIELD = 16
 
 
 Instruction: TypeAlias = tuple[Do, int, int, int, str]
@@ -138,6 +140,8 @@ def _instruction(code: Code, op: Op, starter: int) -> Instruction:
         case MoveDeadline():
             seconds = NEVER if op.seconds is None else op.seconds
             return (Do.MOVE_DEADLINE, code.numbers[op.scope], seconds, 0, "")
+        case SetShield():
+            return (Do.SET_SHIELD, code.numbers[op.scope], op.shield, 0, "")
         case Scope():
             return (Do.SCOPE, code.numbers[op.name], _body(code, op.body, starter), 0, "")
         case Nursery():

@@ -19,6 +19,7 @@ from ._program import (
     Return,
     SchedulePoint,
     Scope,
+    SetShield,
     Sleep,
     Start,
     Started,
@@ -103,6 +104,8 @@ class Execution(ABC):
     @abstractmethod
     def move_deadline(self, scope: str, seconds: int | None) -> None: ...
     @abstractmethod
+    def set_shield(self, scope: str, shield: bool) -> None: ...
+    @abstractmethod
     def flags(self, scope: str) -> tuple[bool | None, bool | None]: ...
 
     def progress(self) -> None:
@@ -149,6 +152,8 @@ class Execution(ABC):
                 self.cancel(op.scope)
             case MoveDeadline():
                 self.move_deadline(op.scope, op.seconds)
+            case SetShield():
+                self.set_shield(op.scope, op.shield)
             case Scope():
                 return await self.in_scope(op, lambda: self._body(op.body, task, before, status))
             case Nursery():

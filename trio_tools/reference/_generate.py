@@ -21,6 +21,7 @@ from ._program import (
     Return,
     SchedulePoint,
     Scope,
+    SetShield,
     Sleep,
     Start,
     Started,
@@ -43,6 +44,7 @@ ALL: Final = frozenset(
         Return,
         Cancel,
         MoveDeadline,
+        SetShield,
         Scope,
         Nursery,
         StartSoon,
@@ -111,7 +113,7 @@ class _Drawing:
         if self.targets(place):
             plain += [Cancel, Cancel, Cancel]
         if self.all_scopes:
-            plain.append(MoveDeadline)
+            plain += [MoveDeadline, SetShield, SetShield]
         if place.may_say_started:
             plain.append(Started)
         if place.depth < self.grammar.depth and self.left > 0:
@@ -210,6 +212,8 @@ class _Drawing:
         if kind is MoveDeadline:
             seconds = self.pick(4)
             return MoveDeadline(self.one_of(self.all_scopes), None if seconds == 4 else seconds)
+        if kind is SetShield:
+            return SetShield(self.one_of(self.all_scopes), self.pick(1) == 1)
         if kind is Scope:
             name = self.name("s")
             self.all_scopes.append(name)

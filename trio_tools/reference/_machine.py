@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ._code import NEVER, Code, Do
+from ._code import NEVER, Code, Do, Instruction
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -39,6 +39,8 @@ Stack: TypeAlias = "tuple[Frame, Stack] | None"
 
 RETURN: Exc = ("return",)
 CANCELLED: Exc = ("cancelled",)
+# Not a signal that moves: the task has to wait.
+WAITS: Exc = ("waits",)
 NURSERY_CLOSED: Exc = ("error", "RuntimeError")
 NEVER_STARTED: Exc = ("error", "RuntimeError")
 STARTED_TWICE: Exc = ("error", "RuntimeError")
@@ -47,7 +49,7 @@ STARTED_TWICE: Exc = ("error", "RuntimeError")
 SEQUENCE, SCOPE, NURSERY, NURSERY_EXIT, START_WAIT, CATCH, FINALLY, CLEANUP = range(8)
 
 # Where a task waits.
-GONE, FIRST_STEP, AT_CHECKPOINT, AT_RAISE, AT_SCHEDULE_POINT, ASLEEP, AT_EXIT = range(7)
+GONE, FIRST_STEP, AT_CHECKPOINT, IN_DOUBT, AT_SCHEDULE_POINT, ASLEEP, SLEPT, INTERRUPTED, AT_EXIT = range(9)
 
 # A scope before, during and after its block.
 UNENTERED, OPEN, LEFT = range(3)
@@ -101,6 +103,7 @@ class Machine:
         "pending_starts",
         "ready",
         "said_started",
+        "shield",
         "shuffled",
         "stack",
         "state",
@@ -135,6 +138,7 @@ class Machine:
         self.state = [UNENTERED] * scopes
         self.parent = [-1] * scopes
         self.deadline = list(code.deadlines)
+        self.shield = list(code.shields)
         # Per scope of a nursery: is its block running, how many tasks it has, who waits at its end (-1:
         # nobody yet), how many `Start`s are under way into it, whether it takes no more tasks, what was
         # raised into it.
@@ -170,6 +174,7 @@ class Machine:
         twin.state = self.state[:]
         twin.parent = self.parent[:]
         twin.deadline = self.deadline[:]
+        twin.shield = self.shield[:]
         twin.inside = self.inside[:]
         twin.alive = self.alive[:]
         twin.waiter = self.waiter[:]
@@ -198,6 +203,7 @@ class Machine:
             tuple(self.state),
             tuple(self.parent),
             tuple(self.deadline),
+            tuple(self.shield),
             tuple(self.waiter),
             tuple(self.pending_starts),
             tuple(self.closed),
@@ -216,17 +222,17 @@ class Machine:
         return any(
             self.deadline[s] <= now and self.state[s] == OPEN and not self.called[s]
             for s in range(len(self.called))
-        ) or any(self.wake[t] <= now and self.where[t] == ASLEEP for t in range(len(self.where)))
+        ) or any(wake <= now for wake in self.wake)
 
     def expire(self) -> None:
         """Acts on every deadline and sleep that is due: their order means nothing (`SCP-6`)."""
         now = self.now
+        for t in range(len(self.where)):
+            if self.wake[t] <= now:
+                self._wake(t, SLEPT)
         for s in range(len(self.called)):
             if self.deadline[s] <= now and self.state[s] == OPEN and not self.called[s]:
                 self._cancel(s)
-        for t in range(len(self.where)):
-            if self.wake[t] <= now:
-                self._wake(t)
 
     def jump(self) -> None:
         """Moves the clock to the next moment at which something is due."""
@@ -239,20 +245,34 @@ class Machine:
         self.now = min(times)
         assert self.now < NEVER, "a program without endless waits cannot be stuck"
 
-    def _wake(self, task: int) -> None:
+    def _wake(self, task: int, where: int) -> None:
         self.wake[task] = NEVER
+        self.where[task] = where
         self.ready = (*self.ready, task)
 
     def _visible(self, scope: int) -> bool:
         """Says whether cancellation from outside reaches through this scope (`SCP-8`)."""
         parent = self.parent[scope]
-        return parent >= 0 and not self.code.shields[scope] and self.effective[parent]
+        return parent >= 0 and not self.shield[scope] and self.effective[parent]
 
     def _cancel(self, scope: int) -> None:
         """Asks for cancellation, at any time; interrupts nobody who runs (`SCP-20`, `SCP-23`)."""
         if self.called[scope]:
             return
         self.called[scope] = True
+        if self.state[scope] == OPEN:
+            self._spread(scope)
+
+    def _move_deadline(self, scope: int, seconds: int) -> None:
+        """Moves a deadline; once the scope is cancelled that changes nothing (`SCP-19`)."""
+        if seconds == NEVER or self.state[scope] == UNENTERED:
+            self.deadline[scope] = seconds  # counted from the entry
+        else:
+            self.deadline[scope] = self.now + seconds
+
+    def _set_shield(self, scope: int, *, shield: bool) -> None:
+        """Raises or lowers a shield: all that is inside sees it at once (`SCP-26`)."""
+        self.shield[scope] = shield
         if self.state[scope] == OPEN:
             self._spread(scope)
 
@@ -269,8 +289,8 @@ class Machine:
                 continue
             self.effective[s] = effective
             for t in range(len(self.status)):
-                if self.status[t] == s and self.where[t] == ASLEEP and self.wake[t] != NEVER:
-                    self._wake(t)
+                if effective and self.status[t] == s and self.where[t] == ASLEEP:
+                    self._wake(t, INTERRUPTED)
             todo += [c for c in range(len(self.parent)) if self.parent[c] == s and self.state[c] == OPEN]
 
     def _enter(self, task: int, scope: int) -> None:
@@ -389,120 +409,122 @@ class Machine:
         self._check_closed(nursery)
         return signal
 
-    def _wait(self, task: int, where: int) -> None:
-        self.where[task] = where
-        self.ready = (*self.ready, task)
-
     def step(self, task: int, *, by_passes: bool = True, hasty: bool = False) -> None:
-        """Runs a runnable task until it waits again or ends: nothing comes between (`SCP-1`)."""
-        where = self.where[task]
-        signal: Signal = None
-        cancelled = self.status[task] >= 0 and self.effective[self.status[task]]
-        if where == AT_CHECKPOINT and cancelled:
-            if by_passes:  # trio raises one pass later; whether it raises is decided now
-                self._wait(task, AT_RAISE)
-                return
-            signal = CANCELLED
-        if where == AT_RAISE or (where == ASLEEP and cancelled):
-            signal = CANCELLED
+        """Runs a runnable task until it waits again or ends: nothing comes between (`SCP-1`).
+
+        With `by_passes` a checkpoint takes two passes to raise, as trio's does. With `hasty` a deadline that
+        is moved to this very moment is acted on at once.
+        """
+        signal = self._wake_up(task, by_passes=by_passes)
+        if signal is WAITS:
+            return
         stack = self.stack[task]
         while stack is not None:
-            (kind, number, place, kept), rest = stack
-            if kind == SEQUENCE:
-                body = self.code.bodies[number]
-                if signal is not None or place == len(body):
-                    stack = rest
-                    continue
-                do, a, b, c, label = body[place]
-                stack = ((SEQUENCE, number, place + 1, None), rest)
-                if do == Do.EMIT:
-                    self.events[task] = (*self.events[task], (label, self.now))
-                    if self.shuffled is not None:
-                        self.shuffled = (*self.shuffled, task)
-                elif do == Do.RAISE:
-                    signal = ("error", label)
-                elif do == Do.RETURN:
-                    signal = RETURN
-                elif do == Do.CHECKPOINT or (do == Do.CANCEL_POINT and self._is_cancelled(task)):
-                    self.stack[task] = stack
-                    self._wait(task, AT_CHECKPOINT)
-                    return
-                elif do == Do.SCHEDULE_POINT:  # `SCP-4`
-                    self.stack[task] = stack
-                    self._wait(task, AT_SCHEDULE_POINT)
-                    return
-                elif do == Do.SLEEP:
-                    self.stack[task] = stack
-                    if self._is_cancelled(task):
-                        self._wait(task, AT_RAISE)
-                    else:
-                        self.where[task] = ASLEEP
-                        self.wake[task] = self.now + a
-                    return
-                elif do == Do.CANCEL:
-                    self._cancel(a)
-                elif do == Do.MOVE_DEADLINE:
-                    self._move_deadline(a, b)
-                    if hasty and b == 0 and self.state[a] == OPEN:
-                        self._cancel(a)
-                elif do == Do.SCOPE:
-                    self._enter(task, a)
-                    stack = ((SEQUENCE, b, 0, None), ((SCOPE, a, 0, None), stack))
-                elif do == Do.NURSERY:
-                    self._open_nursery(task, a)
-                    stack = ((SEQUENCE, b, 0, None), ((NURSERY, a, 0, None), stack))
-                elif do == Do.START_SOON:
-                    if self.closed[a]:
-                        signal = NURSERY_CLOSED  # `SCP-18`
-                    else:
-                        self._spawn(b, a)
-                elif do == Do.START:
-                    if self.closed[a]:
-                        signal = NURSERY_CLOSED
-                    else:
-                        self.stack[task] = ((START_WAIT, a, c, None), stack)
-                        self._start(task, a, b, c)
-                        return
-                elif do == Do.STARTED:
-                    signal = self._started(task, a, self.code.starts_into[a])
-                elif do == Do.CATCH:
-                    stack = ((SEQUENCE, a, 0, None), ((CATCH, b, c, None), stack))
-                elif do == Do.FINALLY:
-                    stack = ((SEQUENCE, a, 0, None), ((FINALLY, b, 0, None), stack))
-            elif kind == SCOPE:
+            (kind, number, place, _), rest = stack
+            if kind != SEQUENCE:
+                stack, signal = self._leave_frame(task, stack, signal)
+            elif signal is not None or place == len(self.code.bodies[number]):
                 stack = rest
-                signal = self._leave(task, number, signal)
-            elif kind == NURSERY:
-                returning = RETURN if signal is RETURN else None
-                self.stack[task] = ((NURSERY_EXIT, number, 0, returning), rest)
-                self._finish_block(task, number, signal)
-                return
-            elif kind == NURSERY_EXIT:
-                stack = rest
-                signal = self._close_nursery(task, number) or kept
-            elif kind == START_WAIT:
-                stack = rest
-                signal = self._finish_start(task, number, place)
-            elif kind == CATCH:
-                stack = rest
-                if signal is not None and signal is not RETURN and _is_caught(place, signal):
-                    stack = ((SEQUENCE, number, 0, None), rest)
-                    signal = None
-            elif kind == FINALLY:
-                stack = ((SEQUENCE, number, 0, None), ((CLEANUP, 0, 0, signal), rest))
-                signal = None
+                continue
             else:
-                stack = rest
-                if signal is None:
-                    signal = kept
+                stack = ((SEQUENCE, number, place + 1, None), rest)
+                stack, signal = self._perform(task, self.code.bodies[number][place], stack, hasty=hasty)
+            if signal is WAITS:
+                self.stack[task] = stack
+                return
         self._end(task, signal)
 
     def _is_cancelled(self, task: int) -> bool:
         return self.status[task] >= 0 and self.effective[self.status[task]]
 
-    def _move_deadline(self, scope: int, seconds: int) -> None:
-        """Moves a deadline; once the scope is cancelled that changes nothing (`SCP-19`)."""
-        if seconds == NEVER or self.state[scope] == UNENTERED:
-            self.deadline[scope] = seconds  # counted from the entry
-        else:
-            self.deadline[scope] = self.now + seconds
+    def _wait(self, task: int, where: int) -> Exc:
+        """Lets a task wait for nothing but its turn in a later pass."""
+        self.where[task] = where
+        self.ready = (*self.ready, task)
+        return WAITS
+
+    def _wake_up(self, task: int, *, by_passes: bool) -> Signal:
+        where = self.where[task]
+        if where == INTERRUPTED:
+            return CANCELLED  # whatever was done to shields since: `SCP-26`
+        if where in (AT_CHECKPOINT, IN_DOUBT, SLEPT) and self._is_cancelled(task):
+            if where == AT_CHECKPOINT and by_passes:
+                return self._wait(task, IN_DOUBT)
+            return CANCELLED
+        return None
+
+    def _perform(
+        self, task: int, instruction: Instruction, stack: Stack, *, hasty: bool
+    ) -> tuple[Stack, Signal]:
+        """Carries out one operation; gives the frames and the signal after it."""
+        do, a, b, c, label = instruction
+        signal: Signal = None
+        if do == Do.EMIT:
+            self.events[task] = (*self.events[task], (label, self.now))
+            if self.shuffled is not None:
+                self.shuffled = (*self.shuffled, task)
+        elif do == Do.RAISE:
+            signal = ("error", label)
+        elif do == Do.RETURN:
+            signal = RETURN
+        elif do == Do.CHECKPOINT or (do == Do.CANCEL_POINT and self._is_cancelled(task)):
+            signal = self._wait(task, AT_CHECKPOINT)
+        elif do == Do.SCHEDULE_POINT:  # `SCP-4`
+            signal = self._wait(task, AT_SCHEDULE_POINT)
+        elif do == Do.SLEEP and self._is_cancelled(task):
+            signal = self._wait(task, INTERRUPTED)
+        elif do == Do.SLEEP:
+            self.where[task] = ASLEEP
+            self.wake[task] = self.now + a
+            signal = WAITS
+        elif do == Do.CANCEL:
+            self._cancel(a)
+        elif do == Do.MOVE_DEADLINE:
+            self._move_deadline(a, b)
+            if hasty and b == 0 and self.state[a] == OPEN:
+                self._cancel(a)
+        elif do == Do.SET_SHIELD:
+            self._set_shield(a, shield=bool(b))
+        elif do == Do.SCOPE:
+            self._enter(task, a)
+            stack = ((SEQUENCE, b, 0, None), ((SCOPE, a, 0, None), stack))
+        elif do == Do.NURSERY:
+            self._open_nursery(task, a)
+            stack = ((SEQUENCE, b, 0, None), ((NURSERY, a, 0, None), stack))
+        elif do in (Do.START_SOON, Do.START) and self.closed[a]:
+            signal = NURSERY_CLOSED  # `SCP-18`
+        elif do == Do.START_SOON:
+            self._spawn(b, a)
+        elif do == Do.START:
+            stack = ((START_WAIT, a, c, None), stack)
+            self._start(task, a, b, c)
+            signal = WAITS
+        elif do == Do.STARTED:
+            signal = self._started(task, a, self.code.starts_into[a])
+        elif do == Do.CATCH:
+            stack = ((SEQUENCE, a, 0, None), ((CATCH, b, c, None), stack))
+        elif do == Do.FINALLY:
+            stack = ((SEQUENCE, a, 0, None), ((FINALLY, b, 0, None), stack))
+        return stack, signal
+
+    def _leave_frame(self, task: int, stack: tuple[Frame, Stack], signal: Signal) -> tuple[Stack, Signal]:
+        """Takes a signal through the innermost frame; gives the frames and the signal behind it."""
+        (kind, number, place, kept), rest = stack
+        raised = signal is not None and signal is not RETURN
+        if kind == SCOPE:
+            return rest, self._leave(task, number, signal)
+        if kind == NURSERY:
+            self._finish_block(task, number, signal)
+            returning = RETURN if signal is RETURN else None
+            return ((NURSERY_EXIT, number, 0, returning), rest), WAITS
+        if kind == NURSERY_EXIT:
+            return rest, self._close_nursery(task, number) or kept
+        if kind == START_WAIT:
+            return rest, self._finish_start(task, number, place)
+        if kind == CATCH:
+            if signal is not None and raised and _is_caught(place, signal):
+                return ((SEQUENCE, number, 0, None), rest), None
+            return rest, signal
+        if kind == FINALLY:
+            return ((SEQUENCE, number, 0, None), ((CLEANUP, 0, 0, signal), rest)), None
+        return rest, kept if signal is None else signal

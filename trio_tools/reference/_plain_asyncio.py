@@ -12,6 +12,7 @@ from ._program import (
     Nursery,
     SchedulePoint,
     Scope,
+    SetShield,
     Start,
 )
 from ._virtual_loop import VirtualLoop
@@ -30,7 +31,7 @@ def check_expressible(program: Program) -> None:
     for op in program.walk():
         reason = ""
         match op:
-            case Scope(shield=True):
+            case Scope(shield=True) | SetShield():
                 reason = "asyncio cannot shield a block; asyncio.shield() detaches a task instead"
             case Start():
                 reason = "a TaskGroup has no start() that waits for its task to be up"
@@ -119,6 +120,9 @@ class AsyncioExecution(Execution):
         timeout = self._open.get(scope)
         if timeout is not None and scope not in self._left and not timeout.expired():
             timeout.reschedule(when)
+
+    def set_shield(self, scope: str, shield: bool) -> NoReturn:
+        raise NotExpressible(scope, shield)
 
     def flags(self, scope: str) -> tuple[bool | None, bool | None]:
         if scope in self._unentered or scope in self._open:

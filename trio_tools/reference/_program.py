@@ -163,6 +163,18 @@ class MoveDeadline:
 
 
 @final
+@frozen(repr=False)
+class SetShield:
+    """Raises or lowers the shield of a scope, at once for all that is inside it; before its entry too."""
+
+    scope: str
+    shield: bool
+
+    def __repr__(self) -> str:
+        return _call("SetShield", self.scope, self.shield)
+
+
+@final
 @frozen(repr=False, init=False)
 class Scope:
     """A cancel scope around a body, with an optional deadline in seconds from its entry, and a shield."""
@@ -275,6 +287,7 @@ Op: TypeAlias = (
     | Return
     | Cancel
     | MoveDeadline
+    | SetShield
     | Scope
     | Nursery
     | StartSoon
@@ -350,7 +363,7 @@ def _check_body(
         match op:
             case Cancel() if op.scope not in scopes | nurseries:
                 raise ProgramError(f"{op!r} names no scope of the program and no nursery around it")
-            case MoveDeadline() if op.scope not in scopes:
+            case MoveDeadline() | SetShield() if op.scope not in scopes:
                 raise ProgramError(f"{op!r} names no scope of the program")
             case StartSoon() | Start() if op.nursery not in nurseries:
                 raise ProgramError(f"{op!r} stands in no nursery called {op.nursery!r}")

@@ -27,6 +27,7 @@ from ._program import (
     Raise,
     SchedulePoint,
     Scope,
+    SetShield,
     Sleep,
     Start,
     Started,
@@ -201,6 +202,11 @@ def _tasks_begin_with_a_checkpoint(program: Program) -> bool:
         and all(bool(op.body) and isinstance(op.body[0], Checkpoint) for op in starts)
         and sum(isinstance(op, Nursery) for op in program.walk()) == 1
     )
+
+
+def _nurseries_are_outermost(program: Program) -> bool:
+    """Says whether no cancellation reaches the end of a nursery (`SCP-13`)."""
+    return all(op in program.body for op in program.walk() if isinstance(op, Nursery))
 
 
 def _starts_with_sleep(program: Program) -> bool:
@@ -461,6 +467,17 @@ PROPERTIES: Final[tuple[Property, ...]] = (
                     Scope("s", Start("n", Sleep(1), Started(), Sleep(2), Emit("at 3")), Sleep(3), deadline=2),
                 )
             ),
+            Program(
+                Nursery(
+                    "n",
+                    Scope(
+                        "s", Start("n", Scope("own", Started(), Sleep(2), Emit("at 2"))), Sleep(3), deadline=1
+                    ),
+                )
+            ),
+            Program(
+                Nursery("n", Start("n", Scope("own", Started(), Sleep(2), Emit("no"))), Cancel("n")),
+            ),
         ),
         _grammar(Emit, Sleep, Nursery, Start, Started, Scope, deadlines=True),
         _course,
@@ -593,6 +610,36 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         _grammar(Emit, Checkpoint, Raise, Scope, Cancel, Nursery, StartSoon),
         _events_of_others,
         _tasks_begin_with_a_checkpoint,
+    ),
+    Property(
+        "SCP-26",
+        "a shield can be raised and lowered",
+        "To move a shield acts at once on all that is inside: when it is lowered, who waits behind it is "
+        "interrupted. A sleep that was interrupted stays so, though a shield is raised before it wakes.",
+        (
+            Program(Scope("s", Cancel("s"), Scope("t", SetShield("t", True), Sleep(1), Emit("yes")))),
+            Program(
+                Nursery(
+                    "n",
+                    StartSoon("n", Scope("s", Scope("t", Sleep(3), Emit("no"), shield=True))),
+                    Cancel("s"),
+                    Sleep(2),
+                    SetShield("t", False),
+                )
+            ),
+            Program(
+                Nursery(
+                    "n",
+                    StartSoon("n", Scope("s", Scope("t", Sleep(3), Emit("no")))),
+                    Sleep(1),
+                    Cancel("s"),
+                    SetShield("t", True),
+                )
+            ),
+        ),
+        _grammar(Emit, Sleep, Scope, Cancel, SetShield, Nursery, StartSoon, shields=True),
+        _course_and_flags,
+        lambda program: _has(SetShield)(program) and _nurseries_are_outermost(program),
     ),
     Property(
         "SCP",

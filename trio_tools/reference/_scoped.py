@@ -105,6 +105,9 @@ class ScopedExecution(Execution):
         else:
             self._open[scope].deadline = math.inf if seconds is None else self._library.time() + seconds
 
+    def set_shield(self, scope: str, shield: bool) -> None:
+        self._open[scope].shield = shield
+
     def flags(self, scope: str) -> tuple[bool | None, bool | None]:
         found: _AnyScope | None = self._open.get(scope)
         return (False, False) if found is None else (found.cancel_called, found.cancelled_caught)

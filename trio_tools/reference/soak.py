@@ -19,7 +19,20 @@ from attrs import define, field
 from ._compare import describe
 from ._explore import TooManyStatesError, allowed
 from ._generate import ALL, Grammar, draw_program
-from ._program import CancelPoint, Catch, Finally, MoveDeadline, SchedulePoint, StartSoon
+from ._program import (
+    Cancel,
+    CancelPoint,
+    Catch,
+    Checkpoint,
+    Finally,
+    MoveDeadline,
+    Nursery,
+    SchedulePoint,
+    Scope,
+    SetShield,
+    Sleep,
+    StartSoon,
+)
 from ._run import run
 from ._shrink import shrink
 
@@ -29,12 +42,15 @@ if TYPE_CHECKING:
     from ._program import Program
 
 # Small programs meet every pair of rules often; large ones meet what nobody thought of.
+SHIELDS: Final = frozenset({Checkpoint, Sleep, Scope, SetShield, Cancel, Nursery, StartSoon})
+
 GRAMMARS: Final = (
     Grammar(size=8, tasks=3),
     Grammar(size=14),
     Grammar(size=16, crowded=True),
     Grammar(size=24, tasks=5, depth=8, crowded=True),
     Grammar(size=12, kinds=ALL - {StartSoon, Catch, Finally, CancelPoint, SchedulePoint, MoveDeadline}),
+    Grammar(size=12, kinds=SHIELDS, crowded=True, depth=4),
 )
 
 
@@ -75,6 +91,7 @@ def soak(
     programs: int,
     seed: int = 0,
     *,
+    grammars: Sequence[Grammar] = GRAMMARS,
     until: float = math.inf,
     limit: int = 50_000,
     tell: Callable[[SoakReport], None] | None = None,
@@ -82,16 +99,16 @@ def soak(
 ) -> SoakReport:
     """Compares trio with the model on so many random programs.
 
-    The random schedule of each run is drawn from the seed as well. After `until` disagreements the soak ends
-    early. Programs of more than `limit` states are left out. `tell` is called with the report so far after
-    `every` so many programs. Not to be called inside a running loop.
+    The schedule of each run is drawn from the seed as well, and the grammars take turns. After `until`
+    disagreements the soak ends early. Programs of more than `limit` states are left out. `tell` is called
+    with the report so far after `every` so many programs. Not to be called inside a running loop.
     """
     rng = random.Random(seed)
     report = SoakReport(seed)
     began = time.perf_counter()
     drawn = 0
     while report.programs < programs and len(report.disagreements) < until:
-        program = draw_program(lambda most: int(rng.random() * (most + 1)), GRAMMARS[drawn % len(GRAMMARS)])
+        program = draw_program(lambda most: int(rng.random() * (most + 1)), grammars[drawn % len(grammars)])
         drawn += 1
         try:
             permitted = allowed(program, interleaving=True, limit=limit)
