@@ -237,12 +237,13 @@ async def _run_batch(root: Path, file: str, trace: RunTrace) -> list[_Row]:
                 registry.register(tool)
             registry.wrap(progress.wrap)
             trace.attach(registry)
-            async with open_call_scope(name="demo") as scope:
-                nursery.start_soon(_lose_patience, waiting, scope)
+            async with open_call_scope(name="demo") as scope, trio.open_nursery() as patience:
+                patience.start_soon(_lose_patience, waiting, scope)
                 plan = _plan(root, file)
                 results = await registry.execute_batch(
                     ToolCall(name=row.tool, arguments=row.arguments, scope=scope) for row in plan
                 )
+                patience.cancel_scope.cancel()
         nursery.cancel_scope.cancel()
     took = [step.duration_ms for step in trace.steps if step.kind is StepKind.TOOL]
     return [

@@ -136,7 +136,7 @@ class Connection:
         try:
             await self._opened.wait()
         except trio.Cancelled:
-            await self.close()
+            await self.close()  # noqa: ASYNC102  (shielded and bounded in there)
             raise
         if self._fault is not None:
             await self.close()
@@ -170,8 +170,8 @@ class Connection:
         self._nursery.start_soon(self._perform, exchange, tool, arguments, on_progress)
         try:
             await exchange.done.wait()
-        except trio.Cancelled:
-            await self._give_up(exchange)
+        except trio.Cancelled:  # noqa: ASYNC103  (an answer within the grace is the answer)
+            await self._give_up(exchange)  # noqa: ASYNC102  (shielded and bounded in there)
             if exchange.answer is None and exchange.fault is None:
                 raise
         if exchange.fault is not None:
@@ -208,7 +208,9 @@ class Connection:
         assert self._session is not None
         _current.set(exchange)
 
-        async def report(progress: float, total: float | None, message: str | None) -> None:
+        async def report(  # noqa: ASYNC124  (the SDK awaits it)
+            progress: float, total: float | None, message: str | None
+        ) -> None:
             on_progress(progress, total, message)
 
         try:

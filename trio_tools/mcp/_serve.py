@@ -128,7 +128,8 @@ class _Service:
             # must not be opened by a cancelled owner, or the cause would be lost.
             with trio.CancelScope(shield=True):
                 async with open_call_scope(name="peer") as scope:
-                    nursery.start_soon(self._pass_on_cancellation, scope, request)
+                    # A cancellation that comes after the scope was left finds it closed, and does nothing.
+                    nursery.start_soon(self._pass_on_cancellation, scope, request)  # noqa: ASYNC111
                     result = await self._registry.execute(
                         ToolCall(name=name, arguments=arguments, scope=scope)
                     )

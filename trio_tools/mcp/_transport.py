@@ -113,7 +113,7 @@ class Stdio:
                 nursery.start_soon(link.notice_the_end)
                 yield link
             finally:
-                await process.end()
+                await process.end()  # noqa: ASYNC102  (shielded and bounded in there)
                 nursery.cancel_scope.cancel()
 
 
