@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from attrs import field, frozen
 
 from ._generate import Grammar
-from ._outcome import Failed, Group, Outcome
 from ._program import (
     Cancel,
     CancelPoint,
@@ -32,14 +31,36 @@ from ._program import (
     Start,
     Started,
     StartSoon,
-    bodies,
+)
+from ._views import (
+    begun,
+    cancels_before_entry,
+    course,
+    course_and_flags,
+    ending,
+    errors_that_came_out,
+    events,
+    events_of_others,
+    everything,
+    failure,
+    has,
+    has_deadline,
+    has_shield,
+    has_wrong_start,
+    nurseries_are_outermost,
+    nursery_flags,
+    raises_in_cleanup,
+    raises_late,
+    scope_flags,
+    shuffle,
+    starts_with_sleep,
+    tasks_begin_with_a_checkpoint,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-    from ._outcome import Ending
-    from ._program import Op
+    from ._outcome import Outcome
 
     View: TypeAlias = Callable[[Program, Outcome], Hashable]
 
@@ -60,168 +81,11 @@ class Property:
     @property
     def interleaving(self) -> bool:
         """Whether the property speaks of the order of events between tasks."""
-        return self.view is _shuffle
+        return self.view is shuffle
 
     def covers(self, program: Program) -> bool:
         """Says whether a program is one in which this property, and little else, is at stake."""
         return self.needs(program) and all(type(op) in self.grammar.kinds for op in program.walk())
-
-
-def _events(_program: Program, outcome: Outcome) -> Hashable:
-    return outcome.events
-
-
-def _shuffle(_program: Program, outcome: Outcome) -> Hashable:
-    return outcome.events, outcome.interleaving
-
-
-def _course(_program: Program, outcome: Outcome) -> Hashable:
-    return outcome.events, outcome.ending, outcome.end_time
-
-
-def _ending(_program: Program, outcome: Outcome) -> Hashable:
-    return outcome.ending
-
-
-def _everything(_program: Program, outcome: Outcome) -> Hashable:
-    return outcome
-
-
-def _scope_names(program: Program) -> set[str]:
-    return {op.name for op in program.walk() if isinstance(op, Scope)}
-
-
-def _events_of_others(_program: Program, outcome: Outcome) -> Hashable:
-    return outcome.events[1:]
-
-
-def _scope_flags(program: Program, outcome: Outcome) -> Hashable:
-    names = _scope_names(program)
-    return tuple(flags for flags in outcome.scopes if flags.name in names)
-
-
-def _nursery_flags(program: Program, outcome: Outcome) -> Hashable:
-    names = _scope_names(program)
-    return tuple(flags for flags in outcome.scopes if flags.name not in names)
-
-
-def _course_and_flags(program: Program, outcome: Outcome) -> Hashable:
-    return _course(program, outcome), _scope_flags(program, outcome)
-
-
-def _begun(program: Program, outcome: Outcome) -> Hashable:
-    """Tells which tasks that begin with an `Emit` came as far as that."""
-    starts = [op for op in program.walk() if isinstance(op, StartSoon | Start)]
-    return tuple(
-        bool(outcome.events[number])
-        for number, op in enumerate(starts, start=1)
-        if op.body and isinstance(op.body[0], Emit)
-    )
-
-
-def _errors(ending: Ending) -> frozenset[str]:
-    match ending:
-        case Group():
-            return frozenset[str]().union(*map(_errors, ending.members))
-        case Failed():
-            return frozenset({ending.error})
-        case _:
-            return frozenset()
-
-
-def _errors_that_came_out(_program: Program, outcome: Outcome) -> Hashable:
-    return _errors(outcome.ending)
-
-
-def _failure(_program: Program, outcome: Outcome) -> Hashable:
-    """Leaves out how errors are grouped, which is a matter of its own (`SCP-11`)."""
-    return outcome.events, outcome.end_time, _errors(outcome.ending)
-
-
-def _has(*kinds: type[Op]) -> Callable[[Program], bool]:
-    return lambda program: all(any(isinstance(op, kind) for op in program.walk()) for kind in kinds)
-
-
-def _has_deadline(least: int, most: int) -> Callable[[Program], bool]:
-    def check(program: Program) -> bool:
-        scopes = (op for op in program.walk() if isinstance(op, Scope))
-        moved = (op.seconds for op in program.walk() if isinstance(op, MoveDeadline))
-        seconds = [*(op.deadline for op in scopes), *moved]
-        return any(each is not None and least <= each <= most for each in seconds)
-
-    return check
-
-
-def _has_shield(program: Program) -> bool:
-    return any(isinstance(op, Scope) and op.shield for op in program.walk())
-
-
-def _cancels_before_entry(program: Program) -> bool:
-    seen: set[str] = set()
-    for op in program.walk():
-        if isinstance(op, Scope) and op.name in seen:
-            return True
-        if isinstance(op, Cancel):
-            seen.add(op.scope)
-    return False
-
-
-def _raises_late(program: Program) -> bool:
-    """Says whether whatever raises has slept before, so that every task has begun by then (`SCP-2`)."""
-    first_ops = [program.body, *(body for op in program.walk() for body in bodies(op))]
-    return all(
-        any(isinstance(earlier, Sleep) for earlier in body[:at])
-        for body in first_ops
-        for at, op in enumerate(body)
-        if isinstance(op, Raise)
-    )
-
-
-def _raises_in_cleanup(program: Program) -> bool:
-    """Says whether only cleanups raise, each after a sleep, and all is asleep when something is cancelled."""
-    blocks = [program.body, *(body for op in program.walk() for body in bodies(op))]
-    cleanups = [op for op in program.walk() if isinstance(op, Finally)]
-    raises = sum(isinstance(op, Raise) for op in program.walk())
-    return (
-        all(bool(op.body) and isinstance(op.body[0], Sleep) for op in cleanups)
-        and sum(isinstance(op, Raise) for cleanup in cleanups for op in cleanup.cleanup[:1]) == raises
-        and all(
-            any(isinstance(earlier, Sleep) for earlier in body[:at])
-            for body in blocks
-            for at, op in enumerate(body)
-            if isinstance(op, Cancel)
-        )
-    )
-
-
-def _tasks_begin_with_a_checkpoint(program: Program) -> bool:
-    """Says whether no task does anything before its first cancel point, in one nursery (`SCP-13`)."""
-    starts = [op for op in program.walk() if isinstance(op, StartSoon)]
-    return (
-        bool(starts)
-        and all(bool(op.body) and isinstance(op.body[0], Checkpoint) for op in starts)
-        and sum(isinstance(op, Nursery) for op in program.walk()) == 1
-    )
-
-
-def _nurseries_are_outermost(program: Program) -> bool:
-    """Says whether no cancellation reaches the end of a nursery (`SCP-13`)."""
-    return all(op in program.body for op in program.walk() if isinstance(op, Nursery))
-
-
-def _starts_with_sleep(program: Program) -> bool:
-    """Says whether each task of a start that is cancelled raises Cancelled (see `SCP-24` for the others)."""
-    return all(op.body and isinstance(op.body[0], Sleep) for op in program.walk() if isinstance(op, Start))
-
-
-def _has_wrong_start(program: Program) -> bool:
-    starts = (op for op in program.walk() if isinstance(op, Start))
-    return any(_times_started(op.body) != 1 for op in starts)
-
-
-def _times_started(body: tuple[Op, ...]) -> int:
-    inside = (inner for op in body if not isinstance(op, Start | StartSoon) for inner in bodies(op))
-    return sum(isinstance(op, Started) for op in body) + sum(map(_times_started, inside))
 
 
 def _grammar(*kinds: type, **options: object) -> Grammar:
@@ -245,8 +109,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         "only after the task that started it has passed a schedule point.",
         (Program(Nursery("n", StartSoon("n", Emit("child")), Emit("parent"))),),
         _grammar(Emit, Checkpoint, Nursery, StartSoon),
-        _shuffle,
-        _has(StartSoon),
+        shuffle,
+        has(StartSoon),
     ),
     Property(
         "SCP-2",
@@ -257,8 +121,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
             Program(Nursery("n", StartSoon("n", Emit("begun")), Raise("x"))),
         ),
         _grammar(Emit, Raise, Checkpoint, Nursery, StartSoon, Scope, Cancel, cancel_nurseries=True),
-        _begun,
-        _has(StartSoon),
+        begun,
+        has(StartSoon),
     ),
     Property(
         "SCP-3",
@@ -270,8 +134,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
             Program(Scope("s", Catch("cancelled", (Sleep(2),)), Sleep(1), Emit("no"), deadline=1)),
         ),
         _grammar(Emit, Checkpoint, Scope, Cancel, Catch, catches=(Caught.CANCELLED, Caught.ANY), depth=3),
-        _course,
-        _has(Catch, Cancel),
+        course,
+        has(Catch, Cancel),
     ),
     Property(
         "SCP-4",
@@ -283,8 +147,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
             Program(Nursery("n", StartSoon("n", Emit("second")), CancelPoint(), Emit("first"))),
         ),
         _grammar(Emit, CancelPoint, SchedulePoint, Checkpoint, Scope, Cancel, Nursery, StartSoon),
-        _shuffle,
-        lambda program: _has(CancelPoint)(program) or _has(SchedulePoint)(program),
+        shuffle,
+        lambda program: has(CancelPoint)(program) or has(SchedulePoint)(program),
     ),
     Property(
         "SCP-5",
@@ -304,8 +168,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
             ),
         ),
         _grammar(Emit, Checkpoint, Scope, Cancel),
-        _course_and_flags,
-        _has(Scope, Cancel, Checkpoint),
+        course_and_flags,
+        has(Scope, Cancel, Checkpoint),
     ),
     Property(
         "SCP-6",
@@ -317,8 +181,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
             Program(Scope("s", Sleep(1), Emit("no"), deadline=1)),
         ),
         _grammar(Emit, Sleep, Scope, deadlines=True),
-        _course_and_flags,
-        lambda program: _has_deadline(1, 3)(program) and not _has_deadline(0, 0)(program),
+        course_and_flags,
+        lambda program: has_deadline(1, 3)(program) and not has_deadline(0, 0)(program),
     ),
     Property(
         "SCP-7",
@@ -330,8 +194,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
             Program(Scope("s", deadline=0)),
         ),
         _grammar(Emit, Checkpoint, Scope, deadlines=True),
-        _course_and_flags,
-        _has_deadline(0, 0),
+        course_and_flags,
+        has_deadline(0, 0),
     ),
     Property(
         "SCP-8",
@@ -352,8 +216,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
             Program(Scope("s", Scope("shield", Sleep(3), Emit("no"), deadline=2, shield=True), deadline=1)),
         ),
         _grammar(Emit, Checkpoint, Sleep, Scope, Cancel, shields=True, deadlines=True),
-        _course_and_flags,
-        _has_shield,
+        course_and_flags,
+        has_shield,
     ),
     Property(
         "SCP-9",
@@ -362,8 +226,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         "nothing.",
         (Program(Nursery("n", StartSoon("n", Sleep(2), Emit("at 2"))), Emit("at 2")),),
         _grammar(Emit, Sleep, Nursery, StartSoon),
-        _course,
-        _has(StartSoon),
+        course,
+        has(StartSoon),
     ),
     Property(
         "SCP-10",
@@ -376,8 +240,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
             Program(Nursery("n", StartSoon("n", Raise("x")), Sleep(2), Emit("no"))),
         ),
         _grammar(Emit, Sleep, Raise, Nursery, StartSoon),
-        _failure,
-        lambda program: _has(StartSoon, Raise)(program) and _raises_late(program),
+        failure,
+        lambda program: has(StartSoon, Raise)(program) and raises_late(program),
     ),
     Property(
         "SCP-11",
@@ -389,8 +253,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
             Program(Nursery("out", Nursery("in", StartSoon("in", Sleep(1), Raise("x"))))),
         ),
         _grammar(Raise, Checkpoint, Sleep, Nursery, StartSoon),
-        _ending,
-        lambda program: _has(Nursery, Raise)(program) and _raises_late(program),
+        ending,
+        lambda program: has(Nursery, Raise)(program) and raises_late(program),
     ),
     Property(
         "SCP-12",
@@ -413,8 +277,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
             Program(Scope("s", Nursery("n", StartSoon("n", Sleep(2)), Sleep(1), Cancel("s"), Sleep(2)))),
         ),
         _grammar(Raise, Sleep, Scope, Cancel, Nursery, StartSoon, Finally),
-        _ending,
-        lambda program: _has(Cancel, Nursery, StartSoon)(program) and _raises_in_cleanup(program),
+        ending,
+        lambda program: has(Cancel, Nursery, StartSoon)(program) and raises_in_cleanup(program),
     ),
     Property(
         "SCP-13",
@@ -426,8 +290,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
             Program(Scope("s", Nursery("n", StartSoon("n", Cancel("s"))), Emit("yes"))),
         ),
         _grammar(Emit, Checkpoint, Scope, Cancel, Nursery, StartSoon),
-        _events,
-        _has(Cancel, Nursery),
+        events,
+        has(Cancel, Nursery),
     ),
     Property(
         "SCP-14",
@@ -438,8 +302,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
             Program(Scope("s", Nursery("n", StartSoon("n", Cancel("s"), Raise("x")), Sleep(1)))),
         ),
         _grammar(Raise, Checkpoint, Sleep, Scope, Cancel, Catch, Finally, Nursery, StartSoon),
-        _errors_that_came_out,
-        _has(Cancel, Raise),
+        errors_that_came_out,
+        has(Cancel, Raise),
     ),
     Property(
         "SCP-15",
@@ -451,8 +315,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
             Program(Nursery("n", Catch("error", (Start("n", Raise("x")),), (Emit("caught"),)))),
         ),
         _grammar(Emit, Sleep, Raise, Nursery, Start, Started, Catch, catches=(Caught.ERROR,)),
-        _course,
-        _has(Start),
+        course,
+        has(Start),
     ),
     Property(
         "SCP-16",
@@ -480,8 +344,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
             ),
         ),
         _grammar(Emit, Sleep, Nursery, Start, Started, Scope, deadlines=True),
-        _course,
-        lambda program: _has(Start, Scope)(program) and _starts_with_sleep(program),
+        course,
+        lambda program: has(Start, Scope)(program) and starts_with_sleep(program),
     ),
     Property(
         "SCP-17",
@@ -493,8 +357,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
             Program(Nursery("n", Start("n", Started(), Started(), Emit("no")))),
         ),
         _grammar(Emit, Checkpoint, Nursery, Start, Started),
-        _ending,
-        _has_wrong_start,
+        ending,
+        has_wrong_start,
     ),
     Property(
         "SCP-18",
@@ -518,8 +382,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
             ),
         ),
         _grammar(Emit, Sleep, Raise, Nursery, StartSoon, Catch, catches=(Caught.ANY,)),
-        _failure,
-        lambda program: sum(isinstance(op, StartSoon) for op in program.walk()) > 1 and _raises_late(program),
+        failure,
+        lambda program: sum(isinstance(op, StartSoon) for op in program.walk()) > 1 and raises_late(program),
     ),
     Property(
         "SCP-19",
@@ -533,8 +397,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
             Program(Scope("s", Cancel("s"), MoveDeadline("s", 5), Checkpoint(), Emit("no"))),
         ),
         _grammar(Emit, Sleep, Scope, MoveDeadline, deadlines=True),
-        _course_and_flags,
-        lambda program: _has(Scope, MoveDeadline)(program) and not _has_deadline(0, 0)(program),
+        course_and_flags,
+        lambda program: has(Scope, MoveDeadline)(program) and not has_deadline(0, 0)(program),
     ),
     Property(
         "SCP-20",
@@ -543,8 +407,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         "the first cancel point.",
         (Program(Cancel("s"), Scope("s", Emit("yes"), Checkpoint(), Emit("no")), Emit("after")),),
         _grammar(Emit, Checkpoint, Scope, Cancel, scopes_before_entry=True),
-        _course_and_flags,
-        _cancels_before_entry,
+        course_and_flags,
+        cancels_before_entry,
     ),
     Property(
         "SCP-21",
@@ -556,8 +420,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
             Program(Scope("s", Cancel("s"), Catch("cancelled", (Checkpoint(),)))),
         ),
         _grammar(Checkpoint, Scope, Cancel),
-        _scope_flags,
-        _has(Scope, Cancel),
+        scope_flags,
+        has(Scope, Cancel),
     ),
     Property(
         "SCP-22",
@@ -572,7 +436,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
             Program(Scope("s", Cancel("s"), Nursery("n", StartSoon("n", Checkpoint())))),
         ),
         _grammar(Checkpoint, Sleep, Raise, Nursery, StartSoon, Catch),
-        _nursery_flags,
+        nursery_flags,
         lambda program: sum(isinstance(op, Nursery) for op in program.walk()) == 1,
     ),
     Property(
@@ -585,8 +449,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
             Program(Scope("s", Nursery("n", Cancel("s"), Emit("yes"), Checkpoint(), Emit("no")))),
         ),
         _grammar(Emit, Checkpoint, Scope, Cancel, Nursery),
-        _events,
-        _has(Cancel),
+        events,
+        has(Cancel),
     ),
     Property(
         "SCP-24",
@@ -595,8 +459,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         "what the task raises; if the task says that it is up all the same, the start returns.",
         (Program(Scope("s", Cancel("s"), Nursery("n", Start("n", Started()), Emit("yes")))),),
         _grammar(Emit, Checkpoint, Scope, Cancel, Nursery, Start, Started),
-        _events,
-        _has(Start, Cancel),
+        events,
+        has(Start, Cancel),
     ),
     Property(
         "SCP-25",
@@ -608,8 +472,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
             Program(Nursery("n", StartSoon("n", Checkpoint(), Emit("no")), Raise("x"))),
         ),
         _grammar(Emit, Checkpoint, Raise, Scope, Cancel, Nursery, StartSoon),
-        _events_of_others,
-        _tasks_begin_with_a_checkpoint,
+        events_of_others,
+        tasks_begin_with_a_checkpoint,
     ),
     Property(
         "SCP-26",
@@ -638,8 +502,8 @@ PROPERTIES: Final[tuple[Property, ...]] = (
             ),
         ),
         _grammar(Emit, Sleep, Scope, Cancel, SetShield, Nursery, StartSoon, shields=True),
-        _course_and_flags,
-        lambda program: _has(SetShield)(program) and _nurseries_are_outermost(program),
+        course_and_flags,
+        lambda program: has(SetShield)(program) and nurseries_are_outermost(program),
     ),
     Property(
         "SCP",
@@ -647,7 +511,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         "In programs that mix everything, nothing happens that no schedule explains.",
         (),
         Grammar(size=12),
-        _everything,
+        everything,
     ),
 )
 """The properties, in order; the last one is whatever a program shows, whichever property explains it."""
