@@ -1580,3 +1580,25 @@ async def test_an_interrupt_of_a_wrapper_that_leaves_a_delegation_running_goes_o
 
     assert [type(error) for error in raised] == [KeyboardInterrupt]
     assert facts(seen.only) == "cancelled ABORTED cancelled"
+
+
+@pytest.mark.rule("MA-16", "WR-16", "WR-14")
+@pytest.mark.parametrize("what", ["meta of a failure", "contexts of a failure", "contexts of a success"])
+async def test_what_json_would_lose_of_a_wrappers_result_is_a_policy_error(
+    autojump_clock: MockClock, what: str
+) -> None:
+    registry, seen = observed(work)
+    reviewed = count_reviews(registry)
+    lossy: Any = {"k": {1, 2}}
+
+    async def wrapper(_execution: DispatchExecution, _proceed: Proceed) -> ToolResult:
+        made = ToolResult.ok("mine") if what.endswith("success") else ToolResult.failed("mine", code="MINE")
+        return attrs.evolve(made, **{what.split()[0]: lossy if what.startswith("meta") else (lossy,)})
+
+    registry.wrap(wrapper)
+    async with open_call_scope() as scope:
+        await registry.execute(call(scope, "work"))
+
+    assert facts(seen.only) == "failed POLICY_ERROR not_dispatched"
+    assert seen.only.text == "Error: tool result must be losslessly JSON-serializable"
+    assert reviewed == []

@@ -17,6 +17,7 @@ from trio_tools import (
     CauseKind,
     DispatchExecution,
     Registry,
+    ToolCall,
     ToolContext,
     ToolResult,
     open_call_scope,
@@ -613,3 +614,28 @@ async def test_the_cause_of_the_result_is_the_cause_that_the_body_saw(
     assert [result.cause for result in seen.results] == shown
     assert shown[0] is not None
     assert (shown[0].name, shown[0].at) == ("caller" if who == "deadline" else who, 2.0)
+
+
+@pytest.mark.rule("NE-4", "WR-6")
+@pytest.mark.parametrize(("own", "expected"), [(5.0, "timeout"), (2.0, "own")])
+@pytest.mark.parametrize("name", ["nap", "hog"])
+async def test_a_nested_call_under_a_scope_of_its_own_is_ended_by_what_was_first(
+    autojump_clock: MockClock, name: str, own: float, expected: str
+) -> None:
+    registry, seen = observed(nap, hog)
+
+    async with open_call_scope(name="own", timeout=own) as other:
+
+        @registry.tool(timeout=3)
+        async def outer(ctx: ToolContext) -> str:
+            nested = ToolCall(name=name, arguments={"seconds": 9}, scope=other, parent=ctx.token)
+            await registry.execute(nested)
+            await trio.sleep_forever()
+            return "never"
+
+        async with open_call_scope() as scope:
+            await registry.execute(call(scope, "outer"))
+
+    assert seen.results[0].cause is not None
+    assert (seen.results[0].cause.name, seen.results[0].cause.at) == (expected, min(own, 3.0))
+    assert facts(seen.results[1]) == "failed TOOL_TIMEOUT cancelled deadline:timeout"

@@ -1304,3 +1304,72 @@ async def test_a_hook_that_leaves_a_scope_open_fails_its_call_closed(
     assert result.outcome is ToolOutcome.FAILED
     assert result.code == "POLICY_ERROR"
     assert seen.only is result
+
+
+@pytest.mark.rule("PU-9", "PU-5")
+def test_interrupts_of_several_observers_go_on_together_after_the_last_one() -> None:
+    registry = Registry()
+    registry.register(work)
+
+    def strike(interrupt: BaseException) -> Callable[[ToolExecution, ToolResult], None]:
+        def observer(_execution: ToolExecution, _result: ToolResult) -> None:
+            raise interrupt
+
+        return observer
+
+    interrupts = [KeyboardInterrupt(), OwnInterrupt()]
+    for interrupt in interrupts:
+        registry.observe(strike(interrupt))
+    seen = Recorder()
+    registry.observe(seen)
+    leaves: list[BaseException] = []
+
+    async def main() -> None:
+        async with open_call_scope() as scope:
+            leaves.extend(await interrupts_of(lambda: registry.execute(call(scope, "work"))))
+
+    run(main)
+
+    assert sorted(map(id, leaves)) == sorted(map(id, interrupts))
+    assert facts(seen.only) == "ok returned"
+
+
+@pytest.mark.rule("MA-6", "CA-10")
+async def test_arguments_that_are_nested_too_deep_are_told_with_the_limit(autojump_clock: MockClock) -> None:
+    registry, seen = observed(work, bounds=Bounds(json_depth=3))
+    async with open_call_scope() as scope:
+        await registry.execute(ToolCall(name="work", arguments={"a": {"b": {}}}, scope=scope))
+        await registry.execute(ToolCall(name="work", arguments={"a": {"b": {"c": {}}}}, scope=scope))
+
+    assert [facts(result) for result in seen.results] == ["ok returned", "failed NOT_JSON not_dispatched"]
+    assert seen.results[1].text == "Error: tool execution arguments are nested deeper than 3 levels"
+
+
+@pytest.mark.rule("NE-9")
+async def test_no_call_is_nested_in_one_that_has_settled(autojump_clock: MockClock) -> None:
+    registry, seen = observed(work)
+    refused: list[str] = []
+
+    async def nest(where: str, execution: ToolExecution | DispatchExecution) -> None:
+        try:
+            await registry.execute(ToolCall(name="work", arguments={}, scope=scope, parent=execution.token))
+        except RuntimeError:
+            refused.append(where)
+
+    @registry.tool
+    async def outer() -> str:
+        return "outer"
+
+    async def wrapper(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        result = await proceed(execution)
+        if execution.name == "outer":
+            await nest("in the tail of a wrapper", execution)
+        return result
+
+    registry.wrap(wrapper)
+    async with open_call_scope() as scope:
+        await registry.execute(call(scope, "outer"))
+        await nest("after the call", seen.executions[0])
+
+    assert refused == ["in the tail of a wrapper", "after the call"]
+    assert seen.published == ["outer: ok returned"]

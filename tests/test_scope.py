@@ -1361,3 +1361,40 @@ async def test_the_same_call_may_be_executed_again(autojump_clock: MockClock) ->
 
     assert seen.published == ["nap: ok returned"] * 2
     assert seen.executions[0].token is not seen.executions[1].token
+
+
+@pytest.mark.rule("SC-10")
+@pytest.mark.parametrize("mixed", [False, True])
+async def test_a_group_of_the_owners_cancellation_is_ambient_one_with_an_error_is_not(
+    autojump_clock: MockClock, mixed: bool
+) -> None:
+    scopes: list[CallScope] = []
+    raised: list[BaseException] = []
+    with trio.CancelScope() as outer:
+        outer.cancel()
+        try:
+            async with open_call_scope() as scope:
+                scopes.append(scope)
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(trio.sleep_forever)
+                    if mixed:
+                        raise OwnError("mine")
+        except BaseException as error:
+            raised.append(error)
+            if not mixed:
+                raise
+
+    cause = scopes[0].cause
+    assert cause is not None
+    assert cause.kind is CauseKind.AMBIENT
+    assert len(raised) == 1
+    assert outer.cancelled_caught is not mixed
+
+
+async def test_a_view_prints_whether_it_is_cancelled_and_no_more(autojump_clock: MockClock) -> None:
+    registry, seen = observed(forever)
+    async with open_call_scope(name="secret") as scope:
+        scope.cancel("secret")
+        await registry.execute(call(scope, "forever"))
+
+    assert repr(seen.executions[0].scope) == "<ScopeView, cancelled>"
