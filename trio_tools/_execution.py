@@ -233,7 +233,7 @@ class Life:
         self.spans: Final[list[FusedScope]] = []
         self.contexts: Final[list[Context | list[Context]]] = []
         self.proceeded: Final[list[ToolResult]] = []
-        self.since = self.clock.current_time()
+        self.since: float = self.clock.current_time()
 
     @property
     def view(self) -> "ToolExecution":

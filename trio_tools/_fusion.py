@@ -171,9 +171,9 @@ class Ambient:
         return self._own_cause(effective, now)
 
     def _own_cause(self, effective: float, now: float) -> CancelCause:
-        read = min(self.deadline, effective if effective != -math.inf else now)
-        at = min(read if read <= now else now, now if self.noticed is None else self.noticed)
-        return CancelCause(CauseKind.AMBIENT, self.name, None, at)
+        read = now if effective == -math.inf else effective
+        noticed = now if self.noticed is None else self.noticed
+        return CancelCause(CauseKind.AMBIENT, self.name, None, min(self.deadline, read, noticed, now))
 
     def cause_at(self, now: float, /) -> CancelCause | None:
         """Return what was observed, or, until it can be told, what was noticed."""
