@@ -168,6 +168,34 @@ async def test_the_last_check_and_the_first_step_of_the_body_are_one(
         assert facts(seen.only) == "cancelled ABORTED_BEFORE_DISPATCH not_dispatched caller:caller"
 
 
+@pytest.mark.rule("BO-2", "BO-13")
+@pytest.mark.parametrize("passes", range(12))
+async def test_a_def_body_is_called_exactly_if_it_was_marked_as_dispatched(passes: int) -> None:
+    registry, seen = observed()
+    called: list[str] = []
+
+    async with open_call_scope() as scope, trio.open_nursery() as nursery:
+
+        @registry.tool
+        def threaded() -> str:
+            called.append("called")
+            return "done"
+
+        async def cancel_after_passes() -> None:
+            for _ in range(passes):
+                await trio.lowlevel.checkpoint()
+            scope.cancel()
+
+        nursery.start_soon(cancel_after_passes)
+        await registry.execute(call(scope, "threaded"))
+
+    assert seen.only.dispatched is bool(called)
+    if not called:
+        assert facts(seen.only) == "cancelled ABORTED_BEFORE_DISPATCH not_dispatched caller:caller"
+    else:
+        assert facts(seen.only) in ("cancelled ABORTED returned caller:caller", "ok returned")
+
+
 @pytest.mark.rule("BO-2")
 async def test_dispatched_turns_true_with_the_call_of_the_function(autojump_clock: MockClock) -> None:
     registry, seen = observed()

@@ -639,3 +639,40 @@ async def test_a_nested_call_under_a_scope_of_its_own_is_ended_by_what_was_first
     assert seen.results[0].cause is not None
     assert (seen.results[0].cause.name, seen.results[0].cause.at) == (expected, min(own, 3.0))
     assert facts(seen.results[1]) == "failed TOOL_TIMEOUT cancelled deadline:timeout"
+
+
+@pytest.mark.rule("NE-4", "WR-6")
+@pytest.mark.parametrize("how", ["shields", "is cancelled"])
+async def test_a_nested_call_that_lingers_keeps_the_cause_of_the_enclosing_one(
+    autojump_clock: MockClock, how: str
+) -> None:
+    registry, seen = observed()
+
+    @registry.tool
+    async def lingers() -> str:
+        try:
+            await trio.sleep_forever()
+        finally:
+            with trio.CancelScope(shield=True):
+                await trio.sleep(7)
+        return "never"
+
+    async with open_call_scope(name="own", timeout=3) as other:
+
+        @registry.tool
+        async def outer(ctx: ToolContext) -> str:
+            nested = ToolCall(name="lingers", arguments={}, scope=other, parent=ctx.token)
+            with trio.CancelScope(shield=how == "shields"):
+                await registry.execute(nested)
+            await trio.sleep_forever()
+            return "never"
+
+        async with open_call_scope() as scope, trio.open_nursery() as nursery:
+            nursery.start_soon(at, 2.0, scope.cancel)
+            await registry.execute(call(scope, "outer"))
+
+    cause = "deadline:own" if how == "shields" else "caller:caller"
+    assert seen.published == [
+        f"lingers: cancelled ABORTED cancelled {cause}",
+        "outer: cancelled ABORTED cancelled caller:caller",
+    ]
