@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, event, given, settings
 from trio_tools.reference._call_check import Coverage, judge
 from trio_tools.reference._call_program import CallProgram, CallSpec, Fail, Nested, Shielded, ToolScript
 from trio_tools.reference._call_shrink import shrink
-from trio_tools.reference._call_soak import soak_calls
+from trio_tools.reference._call_soak import cover_calls, soak_calls
 from trio_tools.reference._call_strategies import call_programs
 from trio_tools.reference._call_tables import Cell
 
@@ -72,3 +72,11 @@ def test_coverage_counts_by_cell_and_names_what_is_missing() -> None:
 
     assert cell not in coverage.missing()
     assert "3" in next(line for line in str(coverage).splitlines() if line.startswith("CA-16  raises"))
+
+
+@pytest.mark.slow
+def test_every_reachable_cell_of_the_tables_is_reached_and_agrees() -> None:
+    report = cover_calls()
+
+    assert not report.coverage.missing(), f"\n{report}"
+    assert not report.disagreements, f"\n{report}"

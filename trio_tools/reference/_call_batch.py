@@ -70,19 +70,22 @@ class Batch:
                 break
         call.entered = kernel.now
         if life.bench.caller(call) is not None:
-            kernel.writes(self)
+            kernel.reads(self)
             self.never.add(index)
             self.decided[index] = (self.unstarted(call), False)
             return
         self.live.add(index)
         decided = yield from life.opened(call)
         if decided is not None:
+            yield from kernel.pause()
             self.settle(index, decided)
         elif parallel:
             self.running += 1
             kernel.spawn(self.overlap(index, call), self.node)
         else:
-            self.settle(index, (yield from life.wrapped(call)))
+            decided = yield from life.wrapped(call)
+            yield from kernel.pause()
+            self.settle(index, decided)
         if not parallel:
             yield from kernel.until(lambda: self.committed > index)
 
@@ -121,8 +124,8 @@ class Batch:
 
     def settle(self, index: int, decided: tuple[Verdict, bool]) -> None:
         """Note what a call came to; the first failure is that of the batch (`BA-11`)."""
-        if self.fail_fast:
-            self.life.world.kernel.writes(self)
+        # Two of these may change places; one and the first failure may not.
+        self.life.world.kernel.reads(self)
         self.live.discard(index)
         self.decided[index] = decided
         self.watch(decided[0])

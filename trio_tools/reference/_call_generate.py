@@ -11,11 +11,11 @@ import random
 from collections.abc import Sequence
 from typing import Protocol, TypeVar, final
 
-from attrs import define
+from attrs import define, evolve
 
 from . import _call_program as p
 
-__all__ = ["Dice", "Draws", "generated"]
+__all__ = ["Dice", "Draws", "Maker", "generated"]
 
 T = TypeVar("T")
 
@@ -58,40 +58,100 @@ class Dice:
 
 def generated(draws: Draws) -> p.CallProgram:
     """Return a program that means something: each action stands where it may stand."""
-    return _Maker(draws, ties=draws.chance(10)).program()
+    program = Maker(draws, ties=draws.chance(10)).program()
+    if len(program.tools) > 1 and draws.chance(8):
+        return _with_failing_neighbour(draws, program)
+    return _with_late_deadline(draws, program) if draws.chance(4) else program
 
 
+def _with_failing_neighbour(draws: Draws, program: p.CallProgram) -> p.CallProgram:
+    """Let the first call of a batch fail while the others are in their hooks, which chance rarely does."""
+    other = program.tools[1].name
+    first = p.ToolScript(program.tools[0].name, (p.Sleep(8), p.Fail()), parallel=True)
+    waits: tuple[p.Action, ...] = (draws.choose((p.Sleep(16), p.Shielded(16))),)
+    gates = [evolve(gate, only=(other,)) for gate in program.gates]
+    approver = program.approver
+    wrappers = [evolve(wrapper, only=(other,)) for wrapper in program.wrappers]
+    tools = [evolve(tool, parallel=True) for tool in program.tools[1:]]
+    where = draws.choose(("gate", "approver", "approver", "wrapper", "wrapper", "body"))
+    if where == "gate" and gates:
+        gates[0] = evolve(gates[0], script=(*waits, *gates[0].script))
+    elif where == "approver" and gates:
+        gates = [p.GateScript((), "ask", (other,))]
+        approver = evolve(approver or p.ApproverScript(), script=waits)
+    elif where == "wrapper" and wrappers:
+        tail = (*waits, p.Fail()) if draws.chance(25) else waits
+        wrappers = [evolve(wrappers[0], script=(p.Proceed(), *tail))]
+        tools[0] = evolve(tools[0], body=())
+    else:
+        tools[0] = evolve(tools[0], body=(*waits, *tools[0].body))
+    return evolve(
+        program,
+        tools=(first, *tools),
+        calls=(p.CallSpec(first.name), *(evolve(call, tool=other) for call in program.calls[:2])),
+        mode="batch",
+        gates=tuple(gates),
+        approver=approver,
+        guards=tuple(evolve(guard, only=(other,)) for guard in program.guards),
+        wrappers=tuple(wrappers),
+        reviewers=tuple(evolve(reviewer, only=(other,)) for reviewer in program.reviewers),
+        max_parallel=10,
+        fail_fast=True,
+    )
+
+
+def _with_late_deadline(draws: Draws, program: p.CallProgram) -> p.CallProgram:
+    """Let a deadline pass while a finalizer holds the loop."""
+    finalizer = p.FinalizerScript((p.Hold(24),), draws.choose(("keep", "replace", "malformed")))
+    tools = tuple(evolve(tool, finalizer=finalizer) for tool in program.tools)
+    if draws.chance(50):
+        return evolve(program, tools=tools, inner=p.Ambient(timeout=8 * draws.integer(1, 2) + 3))
+    scope = evolve(program.scopes[0], timeout=8 * draws.integer(1, 2) + 4)
+    return evolve(program, tools=tools, scopes=(scope, *program.scopes[1:]))
+
+
+@final
 @define
-class _Maker:
+class Maker:
+    """Makes the parts of a program.
+
+    Attributes:
+        ties: whether times are drawn without regard to whether they coincide.
+        tools: the names that a part may refer to.
+        inner: those that the tool being made may call, so that no tool calls itself.
+        scopes: how many call scopes there are.
+    """
+
     draws: Draws
     ties: bool
     tools: tuple[str, ...] = ()
     inner: tuple[str, ...] = ()
     scopes: int = 1
 
-    # Times.
-
     def span(self) -> int:
+        """Return how long something takes."""
         return self.draws.integer(1, 24) if self.ties else 8 * self.draws.integer(1, 3)
 
     def moment(self, remainder: int, *, far: int = 5) -> int:
+        """Return a time or timeout; what has another remainder cannot coincide with it."""
         if self.ties:
             return self.draws.integer(1, 8 * far)
         return 8 * self.draws.integer(0, far) + remainder
 
-    # Scripts.
-
     def script(self, place: str, *, depth: int = 0) -> tuple[p.Action, ...]:
+        """Return a list of actions for ``place``."""
         count = self.draws.choose((0, 1, 1, 2, 3) if depth else (0, 0, 1, 1, 2, 3))
         return tuple(self.action(place, depth) for _ in range(count))
 
     def action(self, place: str, depth: int) -> p.Action:
+        """Return one action that may stand in ``place``."""
         options = [*_COMMON, *_BY_PLACE.get(place, ())]
         if depth < 2:
             options += ["attempt", "cleanup"]
         return self.made(self.draws.choose(options), place, depth)
 
     def made(self, kind: str, place: str, depth: int) -> p.Action:
+        """Return an action of one kind."""
         draws = self.draws
         match kind:
             case "sleep":
@@ -133,6 +193,7 @@ class _Maker:
                 return p.Checkpoint()
 
     def handler(self, place: str, depth: int) -> tuple[p.Action, ...]:
+        """Return what follows a swallowed ``Cancelled``, often nothing."""
         if self.draws.chance(50):
             return ()
         return self.script(place, depth=depth + 1)
@@ -145,11 +206,11 @@ class _Maker:
         return (self.made(self.draws.choose(options), "sync", 2),)
 
     def arguments(self) -> p.Arguments:
+        """Return arguments, mostly fine ones."""
         return self.draws.choose(_ARGUMENTS)
 
-    # Parts.
-
     def tool(self, name: str, inner: tuple[str, ...]) -> p.ToolScript:
+        """Return a tool that may call ``inner``."""
         draws = self.draws
         self.inner = inner
         body = self.script("body" if inner else "leaf")
@@ -169,15 +230,18 @@ class _Maker:
         )
 
     def only(self) -> tuple[str, ...]:
+        """Return the tools that a hook is limited to, mostly all."""
         return (self.draws.choose(self.tools),) if self.draws.chance(30) else ()
 
     def gate(self, *, last: bool) -> p.GateScript:
+        """Return a gate."""
         options: tuple[p.GateChoice, ...]
         options = ("delegate", "delegate", "allow", "allow", "deny", "ask", "ask", "malformed")
         script = self.script("last gate" if last else "gate")
         return p.GateScript(script, self.draws.choose(options), self.only())
 
     def approver(self) -> p.ApproverScript | None:
+        """Return an approver, or none."""
         if self.draws.chance(15):
             return None
         options: tuple[p.ApproverChoice, ...]
@@ -185,16 +249,19 @@ class _Maker:
         return p.ApproverScript(self.script("approver"), self.draws.choose(options))
 
     def guard(self) -> p.GuardScript:
+        """Return a guard."""
         options: tuple[p.GuardChoice, ...] = ("pass", "pass", "pass", "deny", "malformed")
         return p.GuardScript(self.at_once(), self.draws.choose(options), self.only())
 
     def wrapper(self, number: int) -> p.WrapperScript:
+        """Return wrapper ``number``, counted from the outermost."""
         draws = self.draws
         script = (*self.script("wrapper"), *self.delegation(), *self.script("wrapper"))
         options = _FINISHES + _ODD_FINISHES if number == 0 else _FINISHES
         return p.WrapperScript(script, draws.choose(options), f"w{number}", self.only())
 
     def delegation(self) -> tuple[p.Action, ...]:
+        """Return how a wrapper delegates, if it does."""
         draws = self.draws
         if draws.chance(10):
             return ()
@@ -213,6 +280,7 @@ class _Maker:
         return (delegate,)
 
     def reviewer(self, *, last: bool) -> p.ReviewScript:
+        """Return a reviewer."""
         options: tuple[p.ReviewChoice, ...] = (
             "delegate",
             "accept",
@@ -231,6 +299,7 @@ class _Maker:
         return p.ReviewScript(script, self.draws.choose(options), context, self.only())
 
     def cancels(self, program_has: tuple[p.Target, ...]) -> tuple[p.CancelAt | p.CancelAtStep, ...]:
+        """Return requests to cancel some of what the program has."""
         draws = self.draws
         requests: list[p.CancelAt | p.CancelAtStep] = []
         for _ in range(draws.choose((0, 1, 1, 2))):
@@ -241,9 +310,8 @@ class _Maker:
                 requests.append(p.CancelAt(self.moment(draws.choose((1, 1, 3))), target))
         return tuple(requests)
 
-    # The whole.
-
     def program(self) -> p.CallProgram:
+        """Return a whole program."""
         draws = self.draws
         names = ("a", "b", "c")[: draws.choose((1, 2, 2, 3))]
         self.scopes = draws.choose((1, 1, 1, 2))
@@ -284,12 +352,14 @@ class _Maker:
         )
 
     def scope(self, number: int) -> p.ScopeSpec:
+        """Return call scope ``number``."""
         draws = self.draws
         timeout = self.moment(4) if draws.chance(25) else math.inf
         parent = 0 if number and draws.chance(50) else None
         return p.ScopeSpec("caller" if number == 0 else f"scope{number}", timeout, parent)
 
     def ambient(self, remainder: int) -> p.Ambient:
+        """Return a trio scope."""
         return p.Ambient(self.moment(remainder) if self.draws.chance(60) else math.inf)
 
 

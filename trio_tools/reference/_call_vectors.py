@@ -212,7 +212,7 @@ def _text(group: list[Vector]) -> str:
 
 
 def _vector(vector: Vector) -> Json:
-    prediction = predict(vector.program)
+    prediction = predict(vector.program, limit=20_000)
     assert prediction.complete, f"{vector.name} has more orders than are explored"
     return {
         "name": vector.name,

@@ -47,7 +47,7 @@ from ._call_program import (
 )
 from ._call_run import Observation, observe
 from ._call_shrink import shrink
-from ._call_soak import SoakReport, program_of_seed, soak_calls
+from ._call_soak import SoakReport, cover_calls, program_of_seed, soak_calls
 from ._call_tables import (
     CLASSIFICATION,
     TIMEOUTS,
@@ -109,6 +109,7 @@ __all__ = [
     "Trace",
     "Unregister",
     "WrapperScript",
+    "cover_calls",
     "judge",
     "observe",
     "observe_call_program",
