@@ -113,7 +113,8 @@ def test_a_client_that_no_longer_reads_is_gone(target: str) -> None:
     os.close(read)
     ping = {"jsonrpc": "2.0", "id": 0, "method": "ping"}
     os.write(write, json.dumps(ping).encode() + b"\n")
-    os.close(write)
+    # It still holds its other end for a while, so that the answer is tried.
+    threading.Timer(0.2, os.close, [write]).start()
     with _standard_streams(source, sink):
         status = main(["serve", target])
     os.close(source)

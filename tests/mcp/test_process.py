@@ -104,7 +104,7 @@ async def test_the_end_is_seen_where_the_kernel_offers_no_descriptor(monkeypatch
         return None
 
     monkeypatch.setattr(_process, "_open_pidfd", no_descriptor)
-    process = await _begin("sh", "-c", "exit 5")
+    process = await _begin("sh", "-c", "sleep 0.03; exit 5")
 
     with trio.fail_after(20):
         await process.wait_exited()
@@ -132,3 +132,25 @@ async def test_no_words_are_no_last_words() -> None:
 
     assert process.last_words() == ""
     await process.end()
+
+
+def test_a_system_that_is_not_linux_offers_no_descriptor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+
+    assert _process._open_pidfd(os.getpid()) is None
+
+
+def test_who_lives_in_a_group_is_read_with_care(tmp_path: Path) -> None:
+    def process(number: int, stat: str) -> None:
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / "stat").write_text(stat)
+
+    process(100, "100 (leader) S 1 100 100 0")
+    process(101, "")
+    process(102, "102 (a dead child) Z 100 100 100 0")
+    process(103, "103 (somebody else) S 1 103 103 0")
+    assert not _process._lives_in_group(100, tmp_path)
+
+    process(104, "104 (odd) 104 (name)) S 100 100 100 0")
+    assert _process._lives_in_group(100, tmp_path)
+    assert not _process._lives_in_group(100, tmp_path / "no such folder")

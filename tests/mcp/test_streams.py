@@ -19,7 +19,7 @@ def _request(number: int) -> SessionMessage:
 
 
 @pytest.mark.parametrize(
-    "line", [b"", b"Welcome!", b"[1, 2", b"{}", b'{"id": null}', b'{"id": true}', b"[" * 10_000]
+    "line", [b"", b"Welcome!", b"[1, 2", b"[1]", b"{}", b'{"id": null}', b'{"id": true}', b"[" * 10_000]
 )
 def test_a_line_that_is_no_message_is_an_error_that_answers_nobody(line: bytes) -> None:
     assert isinstance(parse_line(line), Exception)

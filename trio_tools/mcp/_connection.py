@@ -234,8 +234,8 @@ class Connection:
 
     async def _fault_of(self, error: MCPError, exchange: _Exchange, tool: str) -> TransportError:
         assert self._link is not None
-        if self._link.gone():
-            how = await self._link.how_it_went()
+        how = await self._link.how_it_went()
+        if how is not None:
             return gone_fault(self.server, tool, how, sent=exchange.started)
         if exchange.withdrawn:
             return TransportError.for_cancelled_call(self.server)
@@ -289,8 +289,8 @@ class Connection:
 
     async def _handshake_fault(self, error: Exception) -> TransportError:
         assert self._link is not None
-        if self._link.gone():
-            how = await self._link.how_it_went()
+        how = await self._link.how_it_went()
+        if how is not None:
             said = self._link.last_words()
             return start_fault(self.server, f"it {how} before it had answered{said and f'; it said: {said}'}")
         if isinstance(error, MCPError):

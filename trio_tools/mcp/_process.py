@@ -192,14 +192,14 @@ def _readable(line: bytes) -> str:
     return line.decode("utf-8", "replace").strip()
 
 
-def _lives_in_group(leader: int) -> bool:
+def _lives_in_group(leader: int, processes: Path = Path("/proc")) -> bool:
     """Say whether a process other than ``leader`` lives in its group, where the system can tell."""
-    for entry in Path("/proc").glob("[0-9]*/stat"):
+    for entry in processes.glob("[0-9]*/stat"):
         try:
             # The name of the program, in parentheses, may hold anything, parentheses included.
             state, _parent, group, *_ = entry.read_text("utf-8", "replace").rpartition(")")[2].split()
         except (OSError, ValueError):
             continue
-        if int(group) == leader and entry.parent.name != str(leader) and state not in "ZX":
+        if group == str(leader) != entry.parent.name and state not in "ZX":
             return True
     return False

@@ -72,7 +72,7 @@ class _Service:
     _name: str
     _receive_some: Callable[[], Awaitable[bytes | bytearray]]
     _send_all: Callable[[bytes], Awaitable[None]]
-    _given_up: set[wire.RequestId] = field(factory=set[wire.RequestId], init=False)
+    _given_up: set[wire.RequestId | None] = field(factory=set[wire.RequestId | None], init=False)
     _source: LineReader = field(init=False)
 
     async def run(self) -> None:
@@ -134,6 +134,7 @@ class _Service:
                         ToolCall(name=name, arguments=arguments, scope=scope)
                     )
             nursery.cancel_scope.cancel()
+        self._given_up.discard(request)
         assert result is not None
         return result
 

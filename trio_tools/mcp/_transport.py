@@ -47,12 +47,8 @@ class Link(Protocol):
         """Send no more; what is being written fails at once."""
         ...
 
-    def gone(self) -> bool:
-        """Say whether no more messages will arrive."""
-        ...
-
-    async def how_it_went(self) -> str:
-        """Say in a few words how the server went away. Checkpoints; bounded."""
+    async def how_it_went(self) -> str | None:
+        """Say in a few words how the server went away, or None if it did not. Bounded."""
         ...
 
     def last_words(self) -> str:
@@ -138,10 +134,10 @@ class _StdioLink:
     def hang_up(self) -> None:
         self._process.hang_up()
 
-    def gone(self) -> bool:
-        return self.source.ended
-
-    async def how_it_went(self) -> str:
+    async def how_it_went(self) -> str | None:
+        if not self.source.ended:
+            await trio.lowlevel.checkpoint()
+            return None
         with trio.move_on_after(_DRAIN_SECONDS):
             await self._process.wait_exited()
             await self._said_all.wait()
@@ -184,12 +180,9 @@ class _HttpLink:
     def hang_up(self) -> None:
         pass
 
-    def gone(self) -> bool:
-        return False
-
-    async def how_it_went(self) -> str:
+    async def how_it_went(self) -> None:
+        # Over HTTP each request stands or falls by itself.
         await trio.lowlevel.checkpoint()
-        return "became unreachable"
 
     def last_words(self) -> str:
         return ""
