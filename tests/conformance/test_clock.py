@@ -29,7 +29,7 @@ class _Steps(trio.abc.Instrument):
         self.clock = clock
 
     def before_task_step(self, task: trio.lowlevel.Task) -> None:
-        self.clock.step()
+        self.clock.ran = True
 
 
 def test_a_sleep_takes_no_real_time_and_exact_virtual_time() -> None:

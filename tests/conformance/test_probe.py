@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +13,12 @@ from trio_tools import Tool, tool
 from trio_tools.conformance import Case, Kind, Mode, Profile, Way
 from trio_tools.conformance._observation import Observation
 from trio_tools.conformance._runner import Runner, Subject
+
+
+@pytest.fixture(autouse=True)
+def own_temporary_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A worker has one of its own; here, what other programs leave would be taken for the tool's.
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 
 def observed(checked: Tool, *cases: Case) -> list[Observation]:

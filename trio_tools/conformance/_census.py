@@ -2,10 +2,11 @@
 
 import gc
 import os
+import re
 import stat
 import sys
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import AsyncGeneratorType, FrameType
@@ -54,6 +55,22 @@ class Leftovers:
 
     def __bool__(self) -> bool:
         return bool(self.threads or self.children or self.fds or self.sockets or self.files)
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether all there is are threads that are in no code of a tool, and so about to be idle."""
+        return bool(self.threads) and not any(" at " in each for each in self.threads)
+
+    def with_collected(self, warned: Sequence[str]) -> "Leftovers":
+        """Add what was closed by nobody but the garbage collector, as its warnings tell."""
+        sockets = tuple("socket that nobody closed" for text in warned if "<socket" in text)
+        files = tuple(_describe_unclosed(text) for text in warned if text.startswith("unclosed file"))
+        temporary = tuple(
+            "temporary directory that nobody removed" for text in warned if "cleaning up" in text
+        )
+        return Leftovers(
+            self.threads, self.children, self.fds + files, self.sockets + sockets, self.files + temporary
+        )
 
 
 def _fds() -> frozenset[str]:
@@ -132,6 +149,11 @@ def _describe_file(name: str) -> str:
     path = Path(tempfile.gettempdir()) / name
     # The rest of the name is random.
     return "temporary directory" if path.is_dir() else f"temporary file *{path.suffix}"
+
+
+def _describe_unclosed(text: str) -> str:
+    name = re.search(r" name=('[^']*'|\S+)", text)
+    return f"file {name[1]} that nobody closed" if name else "file that nobody closed"
 
 
 def _describe_thread(frame: FrameType) -> str:

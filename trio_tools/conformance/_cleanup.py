@@ -2,41 +2,30 @@
 
 import ast
 import linecache
+from collections.abc import Iterable
 from functools import cache
-from types import TracebackType
+from types import CodeType
 from typing import Final
 
 from ._site import is_foreign
 
-__all__ = ["has_tool_frame", "in_cleanup"]
+__all__ = ["in_cleanup"]
 
 _EXITS: Final = frozenset({"__aexit__", "__exit__", "aclose", "close"})
 
 
-def in_cleanup(trace: TracebackType | None) -> bool:
-    """Return whether a frame of ``trace`` that belongs to a tool stands in a cleanup.
+def in_cleanup(frames: Iterable[tuple[CodeType, int]]) -> bool:
+    """Return whether one of ``frames`` that belongs to a tool stands in a cleanup.
 
     A cleanup is the body of a ``finally``, an ``except`` block that ends by raising, or the exit of a
     context manager. An ``except`` block that may go on, as one that waits before it tries again does, is
     none: there the error has been dealt with.
     """
-    while trace is not None:
-        code = trace.tb_frame.f_code
-        if not is_foreign(code.co_filename) and (
-            code.co_name in _EXITS or trace.tb_lineno in _cleanup_lines(code.co_filename)
-        ):
-            return True
-        trace = trace.tb_next
-    return False
-
-
-def has_tool_frame(trace: TracebackType | None) -> bool:
-    """Return whether an error came as far as a line that belongs to a tool rather than a library."""
-    while trace is not None:
-        if not is_foreign(trace.tb_frame.f_code.co_filename):
-            return True
-        trace = trace.tb_next
-    return False
+    return any(
+        code.co_name in _EXITS or line in _cleanup_lines(code.co_filename)
+        for code, line in frames
+        if not is_foreign(code.co_filename)
+    )
 
 
 @cache

@@ -56,6 +56,7 @@ class VirtualClock(trio.abc.Clock):
         stranded: called with ``"time"`` when the next deadline lies behind the horizon, and with
             ``"forever"`` when there is none and nothing real is under way.
         moved: whether any time was real, so that a run need not be the same again.
+        ran: to be set when a task runs: what was quiet is so no longer.
     """
 
     def __init__(self) -> None:
@@ -63,6 +64,7 @@ class VirtualClock(trio.abc.Clock):
         self.horizon = math.inf
         self.stranded: Callable[[str], None] = lambda _why: None
         self.moved = False
+        self.ran = False
         self._quiet = False
         self._pressed = False
         self._watched = 0
@@ -80,11 +82,11 @@ class VirtualClock(trio.abc.Clock):
         self.now = 0.0
         self.horizon = math.inf
         self.moved = False
-        self.step()
+        self._forget()
 
     def current_time(self) -> float:
         """Return the virtual time."""
-        if self._real is not None:
+        if self._real is not None and not self.ran:
             self._catch_up()
         return self.now
 
@@ -94,8 +96,8 @@ class VirtualClock(trio.abc.Clock):
         self.now += real - self._real
         self._real = real
 
-    def step(self) -> None:
-        """Note that a task runs: what was quiet is so no longer."""
+    def _forget(self) -> None:
+        self.ran = False
         self._quiet = False
         self._pressed = False
         self._real = None
@@ -106,6 +108,8 @@ class VirtualClock(trio.abc.Clock):
 
     def deadline_to_sleep_time(self, deadline: float) -> float:
         """Return how long trio may wait for input; asked only when no task is runnable."""
+        if self.ran:
+            self._forget()
         if deadline <= self.now:
             return 0
         if self._descriptors() > self._watched or busy_threads():

@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Final, Protocol, final, runtime_checkable
 
-__all__ = ["Fixture", "FixtureError", "Setup", "World", "opened"]
+__all__ = ["NO_WORLD", "Fixture", "FixtureError", "Setup", "World", "opened"]
 
 
 @runtime_checkable
@@ -92,7 +92,7 @@ async def opened(setup: Setup | None) -> AsyncGenerator[World]:
         FixtureError: when ``setup`` raises, or returns no context manager.
     """
     if setup is None:
-        yield _NO_WORLD
+        yield NO_WORLD
         return
     try:
         fixture = setup()
@@ -122,4 +122,5 @@ async def opened(setup: Setup | None) -> AsyncGenerator[World]:
         raise FixtureError(f"setup() must return a context manager, not {type(fixture).__name__}")
 
 
-_NO_WORLD: Final = World(())
+NO_WORLD: Final = World(())
+"""The world of a run without a fixture."""

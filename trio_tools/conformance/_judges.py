@@ -7,7 +7,7 @@ import trio
 from attrs import frozen
 
 from ._case import Kind
-from ._cleanup import has_tool_frame, in_cleanup
+from ._cleanup import in_cleanup
 from ._errors import chain_of, leaves_of
 from ._observation import Ending, Observation
 from ._probe import Delivery
@@ -136,7 +136,7 @@ def _reached(seen: Observation) -> list[Delivery] | bool:
     return seen.reached >= _DELIVERED or [
         delivery
         for delivery in seen.deliveries
-        if delivery.ours or (delivery.late and has_tool_frame(delivery.error.__traceback__))
+        if delivery.ours or (delivery.late and delivery.site is not None)
     ]
 
 
@@ -259,7 +259,7 @@ def comes_to_rest(seen: Observation, _subject: Subject) -> Iterable[Complaint] |
 def keeps_its_error(seen: Observation, _subject: Subject) -> Iterable[Complaint] | None:
     said = False
     for delivery in _ours(seen):
-        if not in_cleanup(delivery.error.__traceback__):
+        if not in_cleanup(delivery.frames):
             continue
         for lost in leaves_of(delivery.error.__context__):
             if not isinstance(lost, Exception) or isinstance(lost, StopIteration | StopAsyncIteration):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final, final
 
 from attrs import frozen
@@ -324,6 +325,15 @@ MANIFEST: Final = (
 """Every requirement, in the order of the report."""
 
 
+@lru_cache(maxsize=16)
+def _deciding(subject: Subject, kind: Kind) -> tuple[Requirement, ...]:
+    return tuple(
+        requirement
+        for requirement in MANIFEST
+        if kind in requirement.kinds and not requirement.applies(subject)
+    )
+
+
 def judge(seen: Observation, subject: Subject) -> tuple[list[str], list[tuple[str, Complaint]]]:
     """Decide one run.
 
@@ -333,9 +343,7 @@ def judge(seen: Observation, subject: Subject) -> tuple[list[str], list[tuple[st
     """
     decided: list[str] = []
     complaints: list[tuple[str, Complaint]] = []
-    for requirement in MANIFEST:
-        if seen.case.kind not in requirement.kinds or requirement.applies(subject) is not None:
-            continue
+    for requirement in _deciding(subject, seen.case.kind):
         answer = requirement.judge(seen, subject)
         if answer is None:
             continue

@@ -144,5 +144,11 @@ def sampled(cases: list[Case], most: int, *, seed: int) -> tuple[list[Case], boo
     """Return at most ``most`` cases, in their order, and whether these are all of them."""
     if len(cases) <= most:
         return cases, True
-    chosen = sorted(random.Random(seed).sample(range(len(cases)), most))
-    return [cases[index] for index in chosen], False
+    if most <= 0:
+        return [], False
+    # One uncancelled run of each kind is worth more than one more place.
+    first = {(case.kind, case.step < 0): index for index, case in reversed([*enumerate(cases)])}
+    kept = set(sorted(first.values())[:most])
+    rest = [index for index in range(len(cases)) if index not in kept]
+    kept.update(random.Random(seed).sample(rest, most - len(kept)))
+    return [cases[index] for index in sorted(kept)], False

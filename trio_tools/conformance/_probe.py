@@ -35,7 +35,7 @@ what trio notes with each cancellation: a reason, and the task that asked for it
 import signal
 import time
 from collections.abc import Callable, Coroutine, Generator
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any, Final, final
 
 import trio
@@ -43,8 +43,8 @@ from attrs import define, frozen
 
 from ._census import Generators, generator_site
 from ._clock import VirtualClock
-from ._errors import only_cancelled
-from ._site import Site, site_of, site_of_frame
+from ._errors import chain_of, only_cancelled
+from ._site import Site, is_foreign, site_of, site_of_frame
 
 __all__ = ["TOKEN", "Delivery", "Lane", "Probe", "Tick"]
 
@@ -63,7 +63,8 @@ class Delivery:
     Attributes:
         error: what was sent.
         task: the number of the task; 0 is the body's own.
-        site: the line that waited.
+        frames: code and line of every frame that it came through, the outermost first, once the call has
+            ended; see `Probe.let_go`.
         step: how many steps the family had taken.
         ours: whether it is the suite's cancellation rather than one of the tool's own scopes.
         late: whether the suite's cancellation had been made; one of the tool's own scopes then travels on
@@ -72,10 +73,18 @@ class Delivery:
 
     error: trio.Cancelled
     task: int
-    site: Site | None
     step: int
     ours: bool
     late: bool
+    frames: tuple[tuple[CodeType, int], ...] = ()
+
+    @property
+    def site(self) -> Site | None:
+        """The line of the tool that waited, None when none of it was reached."""
+        for code, line in reversed(self.frames):
+            if not is_foreign(code.co_filename):
+                return Site.of(code, line)
+        return None
 
 
 @final
@@ -197,6 +206,28 @@ class Probe(trio.abc.Instrument):
         if self.ticks is not None:
             self.ticks.append(Tick(-1, self.steps, self.clock.now, "over", ""))
 
+    def read_frames(self) -> None:
+        """Note where each cancellation that was sent in came through."""
+        for delivery in self.deliveries:
+            frames: list[tuple[CodeType, int]] = []
+            trace = delivery.error.__traceback__
+            while trace is not None:
+                frames.append((trace.tb_frame.f_code, trace.tb_lineno))
+                trace = trace.tb_next
+            delivery.frames = tuple(frames)
+
+    def let_go(self) -> None:
+        """Forget the frames of the errors that were seen.
+
+        They would keep alive what the tool held, and that would count as left behind.
+        """
+        self.read_frames()
+        for error in (self.error, *(delivery.error for delivery in self.deliveries)):
+            if error is not None:
+                error.__traceback__ = None
+                for link in chain_of(error):
+                    link.__traceback__ = None
+
     @property
     def alive(self) -> list[Lane]:
         """The tasks of the family that have not ended."""
@@ -213,7 +244,8 @@ class Probe(trio.abc.Instrument):
         self.progress(1)
         # The step that is running began before the family existed.
         self._begin_step()
-        self._tick(lane, "start")
+        if self.ticks is not None:
+            self._tick(lane, "start")
         if self.on_enter is not None:
             self._act(lane, self.on_enter)
         try:
@@ -229,7 +261,8 @@ class Probe(trio.abc.Instrument):
             self._measure(None)
             self._family.pop(task, None)
             lane.task = None
-            self._tick(lane, "end")
+            if self.ticks is not None:
+                self._tick(lane, "end")
 
     def watch_thread(self) -> Callable[[FrameType], None]:
         """Begin to watch a ``def`` body, in its worker thread; returns what to call for each of its lines.
@@ -274,12 +307,11 @@ class Probe(trio.abc.Instrument):
     def delivered(self, error: trio.Cancelled, lane: Lane) -> None:
         """Record a cancellation that is about to be sent into ``lane``."""
         ours = self.fired and TOKEN in (error.reason, *_quoted(error.source_task))
-        self.deliveries.append(
-            Delivery(error, lane.number, site_of(lane.coroutine), self.steps, ours, self.fired)
-        )
+        self.deliveries.append(Delivery(error, lane.number, self.steps, ours, self.fired))
         if ours:
             self.progress(3)
-        self._tick(lane, "sent")
+        if self.ticks is not None:
+            self._tick(lane, "sent")
 
     def task_spawned(self, task: trio.lowlevel.Task) -> None:
         """Adopt a task that one of the family spawned."""
@@ -293,7 +325,8 @@ class Probe(trio.abc.Instrument):
         self.lanes.append(lane)
         self._family[task] = lane
         task.coro = _stepped_task(task.coro, lane, self)
-        self._tick(lane, "start")
+        if self.ticks is not None:
+            self._tick(lane, "start")
 
     def task_exited(self, task: trio.lowlevel.Task) -> None:
         """Let go of a task that has ended."""
@@ -301,7 +334,8 @@ class Probe(trio.abc.Instrument):
         if lane is not None:
             self._measure(None)
             lane.task = None
-            self._tick(lane, "end")
+            if self.ticks is not None:
+                self._tick(lane, "end")
 
     def _look_at_generators(self) -> None:
         for generator, kind in self.generators.yielding_in_scope():
@@ -311,7 +345,7 @@ class Probe(trio.abc.Instrument):
 
     def before_task_step(self, task: trio.lowlevel.Task) -> None:
         """Fire what is armed for a resumption."""
-        self.clock.step()
+        self.clock.ran = True
         if self.generators.begun:
             self._look_at_generators()
         lane = self._family.get(task)
@@ -359,7 +393,8 @@ class Probe(trio.abc.Instrument):
         self._measure(lane)
         self.steps += 1
         self.stranger_steps = 0
-        self._tick(lane, "step")
+        if self.ticks is not None:
+            self._tick(lane, "step")
         if self._block:
             action = self._block.pop(self.steps, None)
             if action is not None:

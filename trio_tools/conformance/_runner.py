@@ -9,6 +9,7 @@ with it, so that nothing it left can be blamed on the next (`Runner.tainted`).
 
 import gc
 import time
+import warnings
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Final, final
@@ -21,7 +22,7 @@ from trio_tools import Tool, freeze_value
 from ._case import Case, Kind, Mode
 from ._census import Census, Generators, generator_site, leftovers_since, take_census
 from ._clock import VirtualClock
-from ._fixture import Setup, World, opened
+from ._fixture import NO_WORLD, Setup, World, opened
 from ._observation import Ending, Observation
 from ._probe import Probe
 from ._profile import Profile
@@ -47,7 +48,7 @@ class Abandoned(BaseException):
 
 
 @final
-@frozen(kw_only=True)
+@frozen(kw_only=True, eq=False)
 class Subject:
     """What is checked.
 
@@ -91,6 +92,7 @@ class Runner:
         self._stage: Final = Stage(subject.tool, self._probe)
         self._seen = Observation(case=Case(kind=Kind.REFERENCE, arguments=None))
         self._stop: Callable[[], None] | None = None
+        self._warned: list[str] = []
         self._before = take_census()
 
     def look_at_slow_steps(self) -> None:
@@ -119,7 +121,9 @@ class Runner:
         gc.disable()
         since = 0
         try:
-            with self._generators.hooked():
+            with self._generators.hooked(), warnings.catch_warnings():
+                warnings.simplefilter("always", ResourceWarning)
+                warnings.showwarning = self._note_warning
                 self._before = take_census()
                 for case in cases:
                     report(await self._case(case))
@@ -139,14 +143,23 @@ class Runner:
             return await self._pair(case)
         if case.kind is Kind.ROUTES:
             return await self._routes(case)
+        if self.subject.setup is None:
+            self._restart(case)
+            await self._call(case, case.arguments)
+            await self._look(NO_WORLD)
+            return self._seen
         async with self._world(case) as world:
-            before = take_census() if self.subject.setup is not None else self._before
+            before = take_census()
             state = [world.snapshot()] if world.has_snapshot else []
             await self._call(case, case.arguments)
             if state:
                 self._seen.snapshots = [*state, world.snapshot()]
             await self._look(world, before)
         return self._seen
+
+    def _note_warning(self, message: Warning | str, category: type[Warning], *_where: object) -> None:
+        if issubclass(category, ResourceWarning):
+            self._warned.append(str(message))
 
     def _world(self, case: Case) -> Any:
         self._restart(case)
@@ -165,6 +178,7 @@ class Runner:
         call = Call(self._stage, arguments, case.way)
         # Those of the fixture, if it is made of a generator, are not the tool's.
         self._generators.clear()
+        self._warned.clear()
         self._stop = call.shut_down
         clock.horizon = clock.now + profile.run_seconds
         probe.step_limit = profile.run_steps
@@ -185,6 +199,7 @@ class Runner:
         self._stop = None
         probe.on_enter = None
         probe.note_over()
+        probe.let_go()
         if call.ending is not None:
             self._seen.endings.append(call.ending)
 
@@ -238,11 +253,13 @@ class Runner:
         ]
         seen.left = leftovers_since(before or self._before)
         for _ in range(10):
-            if not seen.left.threads:
+            if not seen.left.may_pass:
                 break
             # A worker thread hands over its result a moment before it is idle again.
             time.sleep(0.001)  # noqa: ASYNC251  (real time, and nothing else runs)
             seen.left = leftovers_since(before or self._before)
+        if self._warned:
+            seen.left = seen.left.with_collected(self._warned)
         seen.idle = await self._is_quiet()
         if world.has_invariant:
             seen.invariants += 1
@@ -252,10 +269,10 @@ class Runner:
 
     async def _is_quiet(self) -> bool:
         self._probe.stranger_steps = 0
-        for _ in range(3):
+        for _ in range(2):
             await trio.lowlevel.checkpoint()
-        # The three passes above are this task's own; anything beyond them is somebody else's.
-        return self._probe.stranger_steps <= 3
+        # The two passes above are this task's own; anything beyond them is somebody else's.
+        return self._probe.stranger_steps <= 2
 
     def _stuck(self, why: str) -> None:
         seen = self._seen
@@ -266,6 +283,7 @@ class Runner:
             self._probe.step_limit = self._probe.steps + 10_000
             self._stop()
             return
+        self._probe.read_frames()
         self._note()
         seen.stuck = why
         seen.tasks = [(lane, site_of(lane.coroutine)) for lane in self._probe.alive]

@@ -1,17 +1,17 @@
 """A line of somebody's code, as a finding names it."""
 
+import gc
 import linecache
 import sysconfig
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Final, Self, final
+from typing import Any, Final, Self, final
 
 import trio
 from attrs import frozen
 
-__all__ = ["Site", "await_frames", "is_foreign", "site_of", "site_of_frame"]
+__all__ = ["Site", "is_foreign", "site_of", "site_of_frame"]
 
 _OURS: Final = str(Path(__file__).resolve().parent.parent)
 _TRIO: Final = str(Path(trio.__file__).resolve().parent)
@@ -78,44 +78,36 @@ def _shortened(filename: str) -> str:
         return filename
 
 
-def await_frames(coroutine: object) -> Iterator[tuple[FrameType, int]]:
-    """Yield the frames and lines of a suspended coroutine, the outermost first."""
+def site_of(coroutine: Any) -> Site | None:
+    """Return the innermost line of a suspended coroutine that belongs to a tool rather than a library."""
+    found: FrameType | None = None
     while coroutine is not None:
-        frame: FrameType | None
-        if (frame := getattr(coroutine, "cr_frame", None)) is not None:
-            if not coroutine.cr_suspended:  # type: ignore[attr-defined]
-                return  # it has not begun
-            coroutine = coroutine.cr_await  # type: ignore[attr-defined]
+        frame: FrameType | None = getattr(coroutine, "cr_frame", None)
+        if frame is not None:
+            if not coroutine.cr_suspended:
+                break  # it has not begun
+            coroutine = coroutine.cr_await
         elif (frame := getattr(coroutine, "gi_frame", None)) is not None:
-            coroutine = coroutine.gi_yieldfrom  # type: ignore[attr-defined]
+            coroutine = coroutine.gi_yieldfrom
         elif (frame := getattr(coroutine, "ag_frame", None)) is not None:
-            coroutine = coroutine.ag_await  # type: ignore[attr-defined]
+            coroutine = coroutine.ag_await
         else:
-            # The awaitable of an asynchronous generator's step does not lead to the generator; what
-            # refers to it does.
             coroutine = _generator_behind(coroutine)
             continue
-        yield frame, frame.f_lineno
+        if not is_foreign(frame.f_code.co_filename):
+            found = frame
+    return None if found is None else Site.of(found.f_code, found.f_lineno)
 
 
 def _generator_behind(awaitable: object) -> object | None:
+    # The awaitable of an asynchronous generator's step does not lead to the generator; what it refers to
+    # does.
     if type(awaitable).__name__ not in {"async_generator_asend", "async_generator_athrow", "anext_awaitable"}:
         return None
-    import gc
-
     for referent in gc.get_referents(awaitable):
         if hasattr(referent, "ag_frame") or type(referent).__name__ == "async_generator_asend":
             return referent
     return None
-
-
-def site_of(coroutine: object) -> Site | None:
-    """Return the innermost line of a suspended coroutine that belongs to a tool rather than a library."""
-    found: tuple[FrameType, int] | None = None
-    for frame, line in await_frames(coroutine):
-        if not is_foreign(frame.f_code.co_filename):
-            found = frame, line
-    return None if found is None else Site.of(found[0].f_code, found[1])
 
 
 def site_of_frame(frame: FrameType | None) -> Site | None:

@@ -4,7 +4,6 @@ import math
 import re
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import AsyncExitStack
 from types import FrameType
 from typing import Any, Final, cast, final
 
@@ -85,22 +84,24 @@ class Call:
         """
         try:
             with self._ambient:
-                async with AsyncExitStack() as stack:
-                    nursery: trio.Nursery | None = None
-                    if self.way is Way.SIBLING:
-                        self._sibling = trio.Event()
-                        nursery = await stack.enter_async_context(trio.open_nursery())
+                if self.way is not Way.SIBLING:
+                    await self._run(route, first)
+                else:
+                    self._sibling = trio.Event()
+                    async with trio.open_nursery() as nursery:
                         nursery.start_soon(_fail_after, self._sibling, name=TOKEN)
-                    self._scope = await stack.enter_async_context(open_call_scope(name="caller"))
-                    if first is not None:
-                        first()
-                    await self.stage.execute(self.arguments, self._scope, route, self._published)
-                    if nursery is not None:
+                        await self._run(route, first)
                         nursery.cancel_scope.cancel()
         except* _SiblingError:
             pass
         if self.ending is None:
             self.ending = Ending(outcome="interrupted")
+
+    async def _run(self, route: str, first: Callable[[], None] | None) -> None:
+        async with open_call_scope(name="caller") as self._scope:
+            if first is not None:
+                first()
+            await self.stage.execute(self.arguments, self._scope, route, self._published)
 
     def _published(self, result: ToolResult) -> None:
         self.ending = _ending_of(result)

@@ -147,6 +147,14 @@ async def keeps_a_file_open() -> None:
 
 @breaks("TT-08")
 @tool
+async def leaves_closing_to_the_garbage_collector() -> int:
+    content = Path(os.devnull).open().read()  # noqa: ASYNC230, SIM115
+    await trio.lowlevel.checkpoint()
+    return len(content)
+
+
+@breaks("TT-08")
+@tool
 async def closes_its_pipe_only_if_all_goes_well() -> None:
     one, other = os.pipe()
     await trio.sleep(1)
