@@ -193,6 +193,7 @@ def _settle(attempt: Attempt) -> ToolResult:
     if attempt.invoked:
         life.settle(_settlement(attempt, leaves.errors or leaves.interrupts))
     cause = life.cause_now(attempt.sources)
+    life.decided_by, life.decided_at = cause, life.checked_at
     life.delegation = ()
     interrupts = leaves.interrupts if attempt.interrupt is None else (attempt.interrupt, *leaves.interrupts)
     if interrupts:

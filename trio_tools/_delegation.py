@@ -115,7 +115,7 @@ class _Proceed:
             if view is not self._received:
                 if self._index < len(self._chain):
                     life.cause_now(sources_of(view))
-                view.settle_at(life.checked_at)
+                view.settle(_first_of(life, view))
             self._running = False
             if self._ended is not None:
                 self._ended.set()
@@ -150,6 +150,19 @@ class _Proceed:
         return True
 
 
+def _first_of(life: Life, view: DispatchExecution) -> CancelCause | None:
+    """Return what came first in a delegation that has ended (`WR-6`, `WR-10`).
+
+    A source that was added further in may have decided what was dispatched before any of the view's
+    sources came; those that came while that settled change nothing any more (`TI-18`).
+    """
+    cause = earliest(sources_of(view), life.checked_at)
+    inner = life.decided_by
+    if cause is not None and inner is not None and inner.at < cause.at <= life.decided_at:
+        return inner
+    return cause
+
+
 def _cut_short(life: Life, cause: CancelCause | None) -> ToolResult:
     """Return what a cancellation makes of wrappers that it ended: the latest failure stays (`WR-18`)."""
     if not life.proceeded:
@@ -167,6 +180,7 @@ async def _dispatch(life: Life, sources: tuple[Source, ...]) -> ToolResult:
         life.lexical = _read_wrapper_scopes(life, sources)
         sources = (*sources, life.lexical)
     cause = life.cause_if_stale(sources)
+    life.decided_by, life.decided_at = cause, life.checked_at
     tool = life.layer.get(life.name)
     if cause is not None or life.abandoned:
         result = aborted(life, cause, life.body_contexts())

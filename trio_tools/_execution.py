@@ -194,6 +194,8 @@ class Life:
     started_at: float | None = None
     settled_at: float | None = None
     checked_at: float = -math.inf
+    decided_by: CancelCause | None = None
+    decided_at: float = -math.inf
     progress: Progress | None = None
     on_invoked: Callable[[], None] | None = None
     _view: "ToolExecution | None" = None
@@ -281,8 +283,8 @@ class Life:
         sources = self.sources if sources is None else sources
         if not self.spans:
             self.ambient.observe(effective, now)
-        elif effective <= now:
-            self._observe_within_spans(sources, now)
+        elif effective <= now or earliest(sources, now) is not None:
+            self._observe_within_spans(sources, effective, now)
         cause = earliest(sources, now)
         self.stale = cause is not None
         return cause
@@ -295,10 +297,10 @@ class Life:
         """
         return self.cause_now(sources) if self.stale else None
 
-    def _observe_within_spans(self, sources: tuple[Source, ...], now: float) -> None:
+    def _observe_within_spans(self, sources: tuple[Source, ...], effective: float, now: float) -> None:
         """Tell apart the ambient scopes, ours, and those of wrappers, all of which the frame reads."""
         ours = tuple(source for source in sources if not isinstance(source, Ambient))
-        if earliest(ours, now) is None:
+        if effective <= now and earliest(ours, now) is None:
             self._observe_not_ours(now)
         # Whatever else is hidden behind the scope that was told: a deadline read before still counts.
         self.ambient.observe_hidden(now)
@@ -308,7 +310,11 @@ class Life:
     def _observe_not_ours(self, now: float) -> None:
         """Note which scope cancels the frame, which none of our sources does: a wrapper's, or an outer."""
         told, other = self.ambient, self.lexical
-        if self._cancelled_within(self.spans[0], now):
+        # A notice before the deadline of a wrapper's scope was not that scope's, though it is cancelled now.
+        noticed_before = (
+            other is not None and other.noticed is not None and other.noticed < other.deadline < now
+        )
+        if self._cancelled_within(self.spans[0], now) and not noticed_before:
             told, other = other, told
         if told is not None:
             told.observe(-math.inf, now)
@@ -327,7 +333,7 @@ class Life:
         cause = self.cause_at(now)
         unsure = cause is None or self.ambient.noticed is not None
         if unsure and self.delegation and not self._cancelled_within(self.spans[-1], now):
-            self._observe_within_spans(self.delegation, now)
+            self._observe_within_spans(self.delegation, trio.current_effective_deadline(), now)
             return self.cause_at(now)
         return cause
 
@@ -583,9 +589,9 @@ class DispatchExecution(_View):
         """Forget how an earlier delegation of this view ended; for the registry alone."""
         self._scope.reopen()
 
-    def settle_at(self, now: float) -> None:
-        """Keep what came first until ``now``: the delegation has ended (`WR-10`); for the registry alone."""
-        self._scope.settle_at(now)
+    def settle(self, cause: CancelCause | None) -> None:
+        """Keep what came first in a delegation that has ended (`WR-10`); for the registry alone."""
+        self._scope.settle(cause)
 
     def _with(self, source: Source) -> "DispatchExecution":
         return DispatchExecution(self._life, (*self._sources, source), self)

@@ -113,6 +113,10 @@ async def _ask_approver(life: Life, ask: Ask) -> GateDecision | Approval:
         no_approver = f'tool "{name}" requires approval, but no approver is configured'
         return Deny(no_approver if ask.reason is None else ask.reason)
     answer = await approver(life.view, ask.reason)
+    # By identity: what merely compares equal to a grant is none.
+    if not isinstance(answer, Approval):  # pyright: ignore[reportUnnecessaryIsInstance]
+        close_coroutine(answer)
+        raise PolicyError(f"an approver answers with an Approval, not {type(answer).__name__}")
     match answer:
         case Approval.ALLOWED_ONCE:
             return Allow()
@@ -122,9 +126,6 @@ async def _ask_approver(life: Life, ask: Ask) -> GateDecision | Approval:
             return Deny(f'tool "{name}" requires approval, but no approval channel is available')
         case Approval.CANCELLED:
             return answer
-        case _:
-            close_coroutine(answer)
-            raise PolicyError(f"an approver answers with an Approval, not {type(answer).__name__}")
 
 
 def _decide(life: Life, place: Place, captured: Captured[GateDecision | Approval]) -> Decided | None:

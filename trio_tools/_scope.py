@@ -345,9 +345,9 @@ class ScopeView:
         """Show what is, not what was when a delegation ended (internal)."""
         self._latched = None
 
-    def settle_at(self, now: float) -> None:
-        """Show from now on what came first until ``now`` (internal)."""
-        self._latched = (earliest(self._sources, now),)
+    def settle(self, cause: CancelCause | None) -> None:
+        """Show from now on what came first (internal)."""
+        self._latched = (cause,)
 
     @property
     def deadline(self) -> float:
@@ -455,15 +455,27 @@ class _Watch:
         self.lifetime.closing = True
         if error is not None:
             self._cancel_for(error)
-        try:
-            with trio.CancelScope(shield=True):
-                await self.lifetime.drain()
-        finally:
-            self.lifetime.forget()
-            self._left.set()
-            self._sentry.release()
-            # Nothing of the block passes through the nursery, which would wrap it in a group.
-            await self._manager.__aexit__(None, None, None)
+        interrupt = await self._drain()
+        self.lifetime.forget()
+        self._left.set()
+        self._sentry.release()
+        # Nothing of the block passes through the nursery, which would wrap it in a group.
+        await self._manager.__aexit__(None, None, None)
+        if interrupt is not None:
+            raise interrupt
+
+    async def _drain(self) -> BaseException | None:
+        """Wait for the attached calls; what interrupts the wait cancels them, and is returned."""
+        interrupt: BaseException | None = None
+        while True:
+            try:
+                with trio.CancelScope(shield=True):
+                    await self.lifetime.drain()
+            except BaseException as raised:
+                interrupt = interrupt or raised
+                self._cancel_for(raised)
+            else:
+                return interrupt
 
     def _cancel_for(self, error: BaseException) -> None:
         now = trio.current_time()

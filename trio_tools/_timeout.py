@@ -2,9 +2,11 @@
 
 from collections.abc import Awaitable, Callable
 
+import trio
+
 from ._errors import TOOL_TIMEOUT, standard_failure
 from ._execution import DispatchExecution, life_of_view
-from ._result import ToolResult
+from ._result import CancelCause, CauseKind, ToolResult
 from ._verdicts import failed
 
 __all__ = ["enforce_timeouts"]
@@ -25,11 +27,12 @@ async def enforce_timeouts(
     tool = execution.tool
     if tool is None or tool.timeout is None:
         return await proceed(execution)
-    derived = execution.with_timeout(tool.timeout, name="timeout")
+    budget = CancelCause(CauseKind.DEADLINE, "timeout", None, trio.current_time() + tool.timeout)
+    derived = execution.with_deadline(budget.at, name=budget.name)
     result = await proceed(derived)
     cause, outer = derived.scope.cause, execution.scope.cause
     # At the same instant the caller, or a wrapper further out, was first (`TI-15`).
-    if cause is None or (outer is not None and outer.at <= cause.at):
+    if cause != budget or (outer is not None and outer.at <= budget.at):
         return result
     life = life_of_view(execution)
     failure = standard_failure(TOOL_TIMEOUT, milliseconds=round(tool.timeout * 1000))
