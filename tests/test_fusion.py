@@ -676,3 +676,29 @@ async def test_a_nested_call_that_lingers_keeps_the_cause_of_the_enclosing_one(
         f"lingers: cancelled ABORTED cancelled {cause}",
         "outer: cancelled ABORTED cancelled caller:caller",
     ]
+
+
+@pytest.mark.rule("WR-6", "WR-7", "SC-9")
+async def test_a_notice_before_the_deadline_of_a_wrappers_scope_is_the_callers(
+    autojump_clock: MockClock,
+) -> None:
+    registry, seen = observed()
+
+    @registry.tool
+    async def lingers() -> str:
+        with trio.CancelScope(shield=True):
+            await trio.sleep(10)
+        return "lingered"
+
+    async def wrapper(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        with trio.move_on_at(2):
+            return await proceed(execution)
+        raise AssertionError
+
+    registry.wrap(wrapper)
+    async with trio.open_nursery() as nursery, open_call_scope() as scope:
+        with trio.CancelScope() as outer:
+            nursery.start_soon(at, 1.0, outer.cancel)
+            await registry.execute(call(scope, "lingers"))
+
+    assert seen.only.cause == CancelCause(CauseKind.AMBIENT, "ambient", None, 1.0)

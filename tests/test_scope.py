@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import math
+import signal
 from functools import partial
 
 import attrs
@@ -1398,3 +1399,32 @@ async def test_a_view_prints_whether_it_is_cancelled_and_no_more(autojump_clock:
         await registry.execute(call(scope, "forever"))
 
     assert repr(seen.executions[0].scope) == "<ScopeView, cancelled>"
+
+
+@pytest.mark.rule("SC-10", "PU-9")
+def test_an_interrupt_while_leaving_cancels_the_calls_and_still_waits() -> None:
+    registry, seen = observed(linger)
+    left: list[str] = []
+
+    async def press_ctrl_c() -> None:
+        await trio.sleep(1)
+        signal.raise_signal(signal.SIGINT)
+
+    async def main() -> None:
+        trio.lowlevel.spawn_system_task(press_ctrl_c)
+        async with trio.open_nursery() as nursery:
+            try:
+                async with open_call_scope() as scope:
+                    nursery.start_soon(registry.execute, call(scope, "linger", seconds=100))
+                    await wait_all_tasks_blocked()
+            except BaseException as error:
+                left.append(f"{type(error).__name__} at {trio.current_time()}, {seen.published}")
+                raise
+
+    with pytest.raises((KeyboardInterrupt, BaseExceptionGroup)):
+        run(main)
+
+    published = "['linger: cancelled ABORTED cancelled caller:caller']"
+    assert left == [f"KeyboardInterrupt at 6.0, {published}"]
+    assert seen.only.cause is not None
+    assert (seen.only.cause.reason, seen.only.cause.at) == ("KeyboardInterrupt", 1.0)

@@ -741,3 +741,94 @@ async def test_a_timeout_under_cancelled_ambient_scopes_is_returned(autojump_clo
 
     assert returned == ["failed TOOL_TIMEOUT cancelled deadline:timeout"]
     assert outer.cancelled_caught
+
+
+@pytest.mark.rule("TI-18", "TI-4", "WR-10")
+@pytest.mark.parametrize("how", ["shields", "holds the loop", "raises"])
+@pytest.mark.parametrize("added", ["deadline", "scope", "trio scope"])
+async def test_another_source_that_was_first_is_not_taken_for_the_budget(
+    autojump_clock: MockClock, how: str, added: str
+) -> None:
+    registry, seen = observed()
+
+    @registry.tool(timeout=3)
+    async def lingers() -> str:
+        if how == "holds the loop":
+            hold_loop(10)
+        else:
+            with trio.CancelScope(shield=True):
+                await trio.sleep(10)
+        if how == "raises":
+            raise ToolError("on the way out", code="OUT")
+        return "lingered"
+
+    async with open_call_scope(name="mine", timeout=1) as extra:
+
+        async def wrapper(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+            if added == "deadline":
+                return await proceed(execution.with_timeout(1, name="mine"))
+            if added == "scope":
+                return await proceed(execution.with_scope(extra))
+            with trio.move_on_at(1):
+                return await proceed(execution)
+            raise AssertionError
+
+        registry.wrap(wrapper)
+        async with open_call_scope() as scope:
+            await registry.execute(call(scope, "lingers"))
+
+    if how == "raises":
+        assert facts(seen.only) == "failed OUT raised"
+    else:
+        cause = "ambient:wrapper" if added == "trio scope" else "deadline:mine"
+        assert facts(seen.only) == f"cancelled ABORTED returned {cause}"
+        assert seen.only.cause is not None
+        assert seen.only.cause.at == 1.0
+
+
+@pytest.mark.rule("TI-18", "TI-4", "TI-6")
+@pytest.mark.parametrize("translate", [False, True])
+async def test_an_attempt_that_ended_before_does_not_keep_the_budget_out(
+    autojump_clock: MockClock, translate: bool
+) -> None:
+    registry, seen = observed()
+
+    @registry.tool(timeout=3)
+    async def waits() -> str:
+        await trio.sleep_forever()
+        return "never"
+
+    async def retry(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        await proceed(execution.with_timeout(1, name="mine"))
+        if translate:
+            await trio.sleep_forever()
+        return await proceed(execution)
+
+    registry.wrap(retry)
+    async with open_call_scope() as scope:
+        await registry.execute(call(scope, "waits"))
+
+    assert facts(seen.only) == "failed TOOL_TIMEOUT cancelled deadline:timeout"
+    assert seen.only.cause == CancelCause(CauseKind.DEADLINE, "timeout", None, 3.0)
+
+
+@pytest.mark.rule("TI-13", "WR-8")
+async def test_a_caller_hidden_by_a_shield_was_still_before_the_budget(autojump_clock: MockClock) -> None:
+    registry, seen = observed()
+
+    @registry.tool(timeout=3)
+    async def waits() -> str:
+        await trio.sleep_forever()
+        return "never"
+
+    async def shielding(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        with trio.CancelScope(shield=True):
+            return await proceed(execution)
+        raise AssertionError
+
+    registry.wrap(shielding)
+    async with open_call_scope() as scope:
+        with trio.move_on_at(2):
+            await registry.execute(call(scope, "waits"))
+
+    assert seen.only.cause == CancelCause(CauseKind.AMBIENT, "ambient", None, 2.0)
