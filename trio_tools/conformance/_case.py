@@ -86,6 +86,19 @@ class Case:
         """Return the same case with other arguments."""
         return evolve(self, arguments=arguments)
 
+    @property
+    def simplicity(self) -> tuple[int, ...]:
+        """Smaller for what is easier to understand: no other order, one cancellation, at a line, early."""
+        return (
+            tuple(Kind).index(self.kind),
+            len(self.deviations),
+            int(self.second is not None),
+            int(self.step == 0),
+            tuple(Way).index(self.way),
+            self.step,
+            tuple(Mode).index(self.mode),
+        )
+
     def __str__(self) -> str:
         parts = [str(self.kind)]
         if self.kind is Kind.PAIR:

@@ -456,7 +456,7 @@ class _Check:
 
     def _confirmed(self, each: str, seen: Sequence[_Seen], source: object) -> Finding | None:
         """Show a complaint once more in a fresh process, with simpler arguments if there are any."""
-        for one in seen[:2]:
+        for one in sorted(seen, key=lambda one: one.case.simplicity)[:2]:
             answer = self._again(one.case)
             complaint = next((found for name, found in _complaints(answer) if name == each), None)
             if complaint is None:
