@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Iterable
 import trio
 from attrs import define, field
 
-from ._execution import ExecutionToken, Life, Settings, ToolCall
+from ._execution import ExecutionToken, Life, Phase, Settings, ToolCall
 from ._fusion import Ambient
 from ._layer import BatchPolicy, Layer
 from ._leaves import capture_sync, one_of
@@ -25,8 +25,8 @@ from ._scope import Lifetime, lifetime_of
 
 __all__ = ["execute_batch"]
 
-_PASSES_TO_INVOKE = 4
-"""Scheduler passes from the wrappers to the body, where none of them waits; a thread takes the most."""
+_PASSES_TO_DISPATCH = 2
+"""Scheduler passes after which a call that is still in its wrappers is taken to wait there."""
 
 
 async def execute_batch(
@@ -67,7 +67,7 @@ class _Entry:
     exclusive: bool = True
     started: bool = False
     admitted_at_last: bool = False
-    invoked: bool = False
+    begun: bool = False
     settled: bool = False
     skipped: CancelCause | None = None
     done: bool = False
@@ -78,8 +78,8 @@ class _Entry:
         self.admitted_at_last = True
         self.batch.notify()
 
-    def note_invoked(self) -> None:
-        self.invoked = True
+    def note_begun(self) -> None:
+        self.begun = True
         self.batch.notify()
 
     async def commit(self, result: ToolResult, interrupt: BaseException | None) -> None:
@@ -131,7 +131,7 @@ class _Batch:
                     child.forget()
                     raise
                 entry = _Entry(self, index, life)
-                life.on_invoked = entry.note_invoked
+                life.on_begun = entry.note_begun
                 self.entries.append(entry)
             now = trio.current_time()
             for ambient in surroundings.values():
@@ -197,10 +197,13 @@ class _Batch:
         """Wait until the next call may be put to the gates, with bodies begun in call order (`BA-5`)."""
         while not (entry.admitted_at_last or entry.settled):
             await self._next_news()
-        for _ in range(_PASSES_TO_INVOKE):
-            if entry.invoked or entry.settled:
-                return
+        for _ in range(_PASSES_TO_DISPATCH):
+            if entry.life.phase is not Phase.WRAPPERS:
+                break
             await trio.lowlevel.cancel_shielded_checkpoint()
+        # A body may still have to wait for a thread; a wrapper that waits holds nobody up.
+        while entry.life.phase in (Phase.DISPATCH, Phase.BODY) and not (entry.begun or entry.settled):
+            await self._next_news()
 
     async def _next_news(self) -> None:
         self._news = trio.Event()

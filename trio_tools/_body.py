@@ -128,6 +128,7 @@ async def _invoke_async(
 ) -> None:
     if not _may_invoke(attempt):
         return
+    attempt.life.begun()
     # trio is silent when a task ends with a scope left open; leaving this one makes it an error.
     sentinel.__enter__()
     try:
@@ -177,6 +178,8 @@ async def _invoke_in_thread(attempt: Attempt, context: ToolContext | None) -> No
 
 def _in_thread(attempt: Attempt, context: ToolContext | None) -> tuple[object]:
     attempt.thread = threading.get_ident()
+    if attempt.life.on_begun is not None:
+        attempt.life.lifetime.run.run_sync_soon(attempt.life.begun)
     try:
         # In a tuple, for trio refuses a function that returns a coroutine before we can say what is wrong.
         return (attempt.tool.invoke(attempt.bound, context),)

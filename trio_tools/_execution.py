@@ -197,7 +197,7 @@ class Life:
     decided_by: CancelCause | None = None
     decided_at: float = -math.inf
     progress: Progress | None = None
-    on_invoked: Callable[[], None] | None = None
+    on_begun: Callable[[], None] | None = None
     _view: "ToolExecution | None" = None
 
     def __init__(
@@ -263,8 +263,11 @@ class Life:
         self.settled = False
         if self.started_at is None:
             self.started_at = self.since
-        if self.on_invoked is not None:
-            self.on_invoked()
+
+    def begun(self) -> None:
+        """Tell a batch that the function itself runs now (`BA-5`)."""
+        if self.on_begun is not None:
+            self.on_begun()
 
     def settle(self, settlement: Settlement) -> None:
         """Mark that the body has settled, and how."""
