@@ -100,16 +100,21 @@ class Case:
         )
 
     def __str__(self) -> str:
-        parts = [str(self.kind)]
-        if self.kind is Kind.PAIR:
-            parts.append(f"the second begins at step {self.step} of the first")
-        elif self.step >= 0:
-            parts.append(f"cancelled by {self.way} at step {self.step} ({self.mode})")
+        place = f"at step {self.step} ({self.mode})"
+        said = {
+            Kind.REFERENCE: "not cancelled",
+            Kind.CANCEL: f"cancelled by {self.way} {place}",
+            Kind.TIMEOUT: f"its timeout passes {place}",
+            Kind.REPEAT: "called twice"
+            + (f", the first cancelled by {self.way} {place}" if self.step >= 0 else ""),
+            Kind.PAIR: f"two at once, the second beginning at step {self.step} of the first",
+            Kind.ROUTES: "by every route" + (f", cancelled by {self.way} {place}" if self.step >= 0 else ""),
+        }[self.kind]
         if self.second is not None:
-            parts.append(f"and by shutdown at step {self.second[1]} ({self.second[0]})")
+            said += f", and by shutdown at step {self.second[1]} ({self.second[0]})"
         if self.deviations:
-            parts.append("order " + " ".join(f"{choice}:{position}" for choice, position in self.deviations))
-        return ", ".join(parts)
+            said += ", order " + " ".join(f"{choice}:{position}" for choice, position in self.deviations)
+        return said
 
 
 _VERSION: Final = 1
