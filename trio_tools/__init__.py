@@ -5,6 +5,7 @@ for its caller, which rule decided, and what the body did.
 """
 
 from ._bounding import Bounds
+from ._call import ExecutionToken, LayerView, ToolCall
 from ._content import (
     Artifact,
     ArtifactType,
@@ -15,6 +16,7 @@ from ._content import (
     WriteKind,
     WriteTarget,
 )
+from ._decisions import Accept, Allow, Approval, Ask, BatchPolicy, Block, Deny, GateDecision, ReviewDecision
 from ._errors import (
     ABORTED as TOOL_ABORTED,
 )
@@ -28,15 +30,7 @@ from ._errors import (
     ToolFailure,
     TransportError,
 )
-from ._execution import (
-    DispatchExecution,
-    ExecutionToken,
-    LayerView,
-    Progress,
-    ToolCall,
-    ToolContext,
-    ToolExecution,
-)
+from ._execution import DispatchExecution, ToolContext, ToolExecution
 from ._json import (
     FrozenDict,
     FrozenList,
@@ -48,25 +42,8 @@ from ._json import (
     thaw,
     to_json_text,
 )
-from ._layer import (
-    Accept,
-    Allow,
-    Approval,
-    Approver,
-    Ask,
-    BatchPolicy,
-    Block,
-    Deny,
-    Gate,
-    GateDecision,
-    Guard,
-    Layer,
-    Observer,
-    Registration,
-    ReviewDecision,
-    Reviewer,
-    Wrapper,
-)
+from ._layer import Approver, Gate, Guard, Layer, Observer, Registration, Reviewer, Wrapper
+from ._life import Progress
 from ._registry import CallStatistics, Registry, RegistryStatistics
 from ._result import CancelCause, CauseKind, Settlement, ToolOutcome, ToolResult
 from ._scope import CallScope, ScopeView, open_call_scope

@@ -15,10 +15,12 @@ from collections.abc import Awaitable, Callable, Iterable
 import trio
 from attrs import define, field
 
-from ._execution import ExecutionToken, Life, Phase, Settings, ToolCall
+from ._call import ExecutionToken, ToolCall
+from ._decisions import BatchPolicy
 from ._fusion import Ambient
-from ._layer import BatchPolicy, Layer
+from ._layer import Layer
 from ._leaves import capture_sync, one_of
+from ._life import Life, Phase, Settings
 from ._pipeline import admit, ambient_cancelled, live, publish_unstarted, read_arguments
 from ._result import CancelCause, CauseKind, ToolOutcome, ToolResult
 from ._scope import Lifetime, lifetime_of

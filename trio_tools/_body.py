@@ -23,9 +23,10 @@ import trio
 
 from ._classification import Came, Place, Verdict, classify
 from ._errors import TOOL_ERROR, TransportError, standard_failure
-from ._execution import Attempt, Life, ToolContext, governed
+from ._execution import ToolContext
 from ._fusion import Sentry, Source
 from ._leaves import Leaves, failure_of_errors, leaves_of, log_uncoded, one_of
+from ._life import Attempt, Life, governed
 from ._output import InvalidOutputError, make_output
 from ._result import CancelCause, CauseKind, Settlement, ToolOutcome, ToolResult
 from ._tool import Tool

@@ -8,11 +8,12 @@ from ._body import run_body
 from ._classification import Came, Path, Place, Verdict, classify
 from ._content import Context, context_of
 from ._errors import INVALID_ARGS, PolicyError, standard_failure
-from ._execution import DispatchExecution, Life, Phase, derives_from, governed, sources_of
+from ._execution import DispatchExecution, derives_from, sources_of
 from ._fusion import Ambient, Source, earliest
 from ._json import NotLossless, freeze_value
 from ._layer import HookKind, Wrapper, layer_of
 from ._leaves import capture, close_coroutine, leaves_of
+from ._life import Life, Phase, governed
 from ._output import InvalidOutputError, make_output
 from ._result import CancelCause, ToolOutcome, ToolResult
 from ._schema import Violations
@@ -105,7 +106,7 @@ class _Proceed:
         self._running = True
         life = self._life
         if view is not self._received:
-            life.derived = (*life.derived, view)
+            life.derived = (*life.derived, view.scope)
             view.reopen()
         try:
             result = await _delegate(life, self._chain, self._index, view)
@@ -276,5 +277,5 @@ def _causes(life: Life) -> list[CancelCause]:
     now = trio.current_time()
     lexical = () if life.lexical is None else (life.lexical,)
     causes = [source.cause_at(now) for source in (*life.sources, *lexical)]
-    causes += [view.scope.cause for view in life.derived]
+    causes += [scope.cause for scope in life.derived]
     return [cause for cause in causes if cause is not None]

@@ -1,423 +1,36 @@
-"""One call as it is seen: by its caller, by hooks, by wrappers, by its body, and by the registry.
+"""One call as others see it: gates and guards, reviewers and observers, wrappers, and its body.
 
-`Life` holds the mutable facts of a call in flight and belongs to the registry. Everybody else sees it
-through a view: `ToolExecution` for gates, guards, reviewers and observers, `DispatchExecution` for
-wrappers, who alone may add to the cancellation, and `ToolContext` for the body.
+Every view reads the same `Life` and can change nothing of it. Wrappers alone are given one with which
+they may add to the cancellation; nobody is given one that takes away from it.
 """
 
-import itertools
 import math
-import os
 import threading
-from collections.abc import Callable, Iterable, Mapping
-from enum import Enum
-from typing import Any, Final, Protocol, final
+from collections.abc import Mapping
+from typing import Final, final
 
 import trio
-from attrs import field, frozen
 
-from ._bounding import Bounds
+from ._call import ExecutionToken, LayerView
 from ._content import Artifact, Context, WriteKind, WriteTarget, context_of
 from ._errors import ABORTED, ABORTED_BEFORE_DISPATCH, INVALID_ARGS, UNKNOWN_TOOL
-from ._fusion import Ambient, DeadlineSource, FusedScope, Source, earliest
-from ._json import JsonValue, NotLossless
-from ._result import CancelCause, Settlement, ToolResult
+from ._fusion import DeadlineSource, Source
+from ._json import JsonValue
+from ._life import Attempt, Life, Progress
+from ._result import CancelCause, ToolResult
 from ._schema import Violations
-from ._scope import CallScope, Lifetime, ScopeView, lifetime_of
+from ._scope import CallScope, ScopeView, lifetime_of
 from ._tool import BodyContext, Tool
 
 __all__ = [
-    "Attempt",
     "DispatchExecution",
-    "ExecutionToken",
-    "LayerView",
-    "Life",
-    "Phase",
-    "Progress",
-    "Settings",
-    "ToolCall",
     "ToolContext",
     "ToolExecution",
-    "fresh_call_id",
-    "governed",
-    "life_of",
+    "derives_from",
     "life_of_view",
     "sources_of",
+    "view_of",
 ]
-
-_ids: Final = itertools.count(1)
-_process: Final = f"{os.getpid():x}-{os.urandom(4).hex()}"
-
-
-def fresh_call_id() -> str:
-    """Return a call id that no other call of any run has; cheaper than a UUID, and as unique."""
-    return f"{_process}-{next(_ids):x}"
-
-
-@final
-class ExecutionToken:
-    """An opaque mark of one execution, minted by the registry and compared by identity (`NE-1`)."""
-
-    __slots__ = ("__weakref__", "_life")
-    _life: "Life | None"
-
-    def __init__(self) -> None:
-        raise TypeError("a token is minted by the registry, one for each execution")
-
-    def __repr__(self) -> str:
-        return f"<ExecutionToken {id(self):#x}>"
-
-
-def _is_call_scope(_call: object, _attribute: object, value: object) -> None:
-    if not isinstance(value, CallScope):
-        raise TypeError(
-            f"a ToolCall needs a CallScope, not {type(value).__name__}: "
-            "`async with open_call_scope() as scope:` opens one"
-        )
-
-
-@final
-@frozen(kw_only=True, repr=False)
-class ToolCall:
-    """What to call, with what, and for how long it may live.
-
-    Attributes:
-        name: the tool's name.
-        arguments: must be lossless JSON; `Layer.execute` checks that, the constructor does not.
-        scope: the caller's scope. Required: a call without a lifetime cannot be written (`SC-1`).
-        call_id: unique by default.
-        parent: the token of the enclosing execution, for a nested call.
-        root_call_id: the id of the outermost call; a root call's is its own by default (`NE-3`).
-
-    Raises:
-        TypeError: when ``scope`` is missing or anything but a `CallScope`.
-    """
-
-    name: str
-    arguments: object
-    scope: CallScope = field(validator=_is_call_scope)
-    call_id: str = field(factory=fresh_call_id)
-    parent: ExecutionToken | None = None
-    root_call_id: str | None = None
-
-    def __repr__(self) -> str:
-        return f"<ToolCall {self.name!r}, call_id={self.call_id!r}>"
-
-
-class LayerView(Protocol):
-    """What a hook or a body may ask of the layer that a call is executed through."""
-
-    @property
-    def name(self) -> str:
-        """The layer's label."""
-        ...
-
-    def get(self, name: str) -> Tool | None:
-        """Return the visible tool of that name, or None."""
-        ...
-
-    def schemas(self) -> list[Mapping[str, JsonValue]]:
-        """Return what a model may see of the visible tools."""
-        ...
-
-    async def execute(self, call: ToolCall) -> ToolResult:
-        """Execute a call through the layer."""
-        ...
-
-
-class Phase(Enum):
-    """Where in its life a call is."""
-
-    ENTRY = "entry"
-    GATES = "gates"
-    APPROVAL = "approval"
-    GUARDS = "guards"
-    WRAPPERS = "wrappers"
-    DISPATCH = "dispatch"
-    BODY = "body"
-    REVIEW = "review"
-    FINAL = "final"
-    PUBLISHED = "published"
-
-
-@final
-@frozen
-class Settings:
-    """What a registry was made with."""
-
-    approver: Callable[..., object] | None
-    mask_errors: bool
-    bounds: Bounds
-
-
-@final
-@frozen
-class Progress:
-    """What a body last said about how far it is."""
-
-    done: float
-    total: float | None
-    message: str | None = field(repr=False)
-
-
-class Nest(Protocol):
-    """Executes a call nested in ``life``, handing its contexts on before it returns or raises."""
-
-    async def __call__(
-        self, life: "Life", name: str, arguments: object, forward: Callable[[Iterable[Context]], None], /
-    ) -> ToolResult: ...
-
-
-@final
-class Life:
-    """The mutable facts of one call in flight; the registry's own.
-
-    What stands on the class is what a call begins with, so that it pays only for what happens to it.
-    """
-
-    arguments: JsonValue | None = None
-    refusal: NotLossless | None = None
-    tool: Tool | None = None
-    phase: Phase = Phase.ENTRY
-    task: trio.lowlevel.Task | None = None
-    dispatched: bool = False
-    settled: bool = False
-    settlement: Settlement = Settlement.NOT_DISPATCHED
-    delegation: tuple[Source, ...] = ()
-    lexical: Ambient | None = None
-    derived: "tuple[DispatchExecution, ...]" = ()
-    writes: tuple[WriteTarget, ...] = ()
-    unreviewed: ToolResult | None = None
-    abandoned: bool = False
-    scheduled: bool = False
-    stale: bool = True
-    started_at: float | None = None
-    settled_at: float | None = None
-    checked_at: float = -math.inf
-    decided_by: CancelCause | None = None
-    decided_at: float = -math.inf
-    progress: Progress | None = None
-    on_begun: Callable[[], None] | None = None
-    _view: "ToolExecution | None" = None
-
-    def __init__(
-        self,
-        *,
-        call_id: str,
-        root_call_id: str,
-        name: str,
-        raw: object,
-        parent: ExecutionToken | None,
-        layer: LayerView,
-        lifetime: Lifetime,
-        finalizer: Callable[..., object] | None,
-        ambient: Ambient,
-        settings: Settings,
-        flights: "dict[Life, None]",
-        nest: Nest,
-    ) -> None:
-        self.call_id: Final = call_id
-        self.root_call_id: Final = root_call_id
-        self.name: Final = name
-        self.raw = raw
-        self.parent: Final = parent
-        self.layer: Final = layer
-        self.lifetime: Final = lifetime
-        self.finalizer = finalizer
-        self.ambient: Final = ambient
-        self.sources: Final[tuple[Source, ...]] = (lifetime, ambient)
-        self.clock: Final = lifetime.clock
-        self.settings: Final = settings
-        self.flights: Final = flights
-        self.nest: Final = nest
-        self.token: Final = ExecutionToken.__new__(ExecutionToken)
-        self.token._life = self  # pyright: ignore[reportPrivateUsage]
-        self.spans: Final[list[FusedScope]] = []
-        self.contexts: Final[list[Context | list[Context]]] = []
-        self.proceeded: Final[list[ToolResult]] = []
-        self.since: float = self.clock.current_time()
-
-    @property
-    def view(self) -> "ToolExecution":
-        """The one view that gates, guards, reviewers, finalizer and observers are given."""
-        if self._view is None:
-            self._view = ToolExecution(self)
-        return self._view
-
-    def end(self) -> None:
-        """Let go of the call, which is published: nothing may be nested in it any more."""
-        self.token._life = None  # pyright: ignore[reportPrivateUsage]
-        self.lifetime.dismiss(self)
-        self.flights.pop(self, None)
-
-    def enter(self, phase: Phase) -> None:
-        """Note that a phase begins."""
-        self.phase = phase
-        self.since = self.clock.current_time()
-
-    def invoked(self, tool: Tool) -> None:
-        """Mark, in the step that calls the body, that it is invoked (`BO-2`)."""
-        self.enter(Phase.BODY)
-        self.tool = tool
-        self.dispatched = True
-        self.settled = False
-        if self.started_at is None:
-            self.started_at = self.since
-
-    def begun(self) -> None:
-        """Tell a batch that the function itself runs now (`BA-5`)."""
-        if self.on_begun is not None:
-            self.on_begun()
-
-    def settle(self, settlement: Settlement) -> None:
-        """Mark that the body has settled, and how."""
-        self.settlement = settlement
-        self.settled = True
-        self.settled_at = self.clock.current_time()
-
-    def cause_now(self, sources: tuple[Source, ...] | None = None) -> CancelCause | None:
-        """Ask, synchronously and in a frame of the call, whether it is cancelled, and by what (`CA-1`).
-
-        Args:
-            sources: those of a delegation, which wrappers may have added to; by default the caller's.
-        """
-        self.checked_at = now = self.clock.current_time()
-        effective = trio.current_effective_deadline()
-        sources = self.sources if sources is None else sources
-        if not self.spans:
-            self.ambient.observe(effective, now)
-        elif effective <= now or earliest(sources, now) is not None:
-            self._observe_within_spans(sources, effective, now)
-        cause = earliest(sources, now)
-        self.stale = cause is not None
-        return cause
-
-    def cause_if_stale(self, sources: tuple[Source, ...] | None = None) -> CancelCause | None:
-        """Ask as `cause_now` does, unless nothing foreign has run since it was last asked, and answered no.
-
-        Between two questions in one step of the scheduler, with only code of the library between them,
-        nobody can have cancelled.
-        """
-        return self.cause_now(sources) if self.stale else None
-
-    def _observe_within_spans(self, sources: tuple[Source, ...], effective: float, now: float) -> None:
-        """Tell apart the ambient scopes, ours, and those of wrappers, all of which the frame reads."""
-        ours = tuple(source for source in sources if not isinstance(source, Ambient))
-        if effective <= now and earliest(ours, now) is None:
-            self._observe_not_ours(now)
-        # Whatever else is hidden behind the scope that was told: a deadline read before still counts.
-        self.ambient.observe_hidden(now)
-        if self.lexical is not None:
-            self.lexical.observe_hidden(now)
-
-    def _observe_not_ours(self, now: float) -> None:
-        """Note which scope cancels the frame, which none of our sources does: a wrapper's, or an outer."""
-        told, other = self.ambient, self.lexical
-        # A notice before the deadline of a wrapper's scope was not that scope's, though it is cancelled now.
-        noticed_before = (
-            other is not None and other.noticed is not None and other.noticed < other.deadline < now
-        )
-        if self._cancelled_within(self.spans[0], now) and not noticed_before:
-            told, other = other, told
-        if told is not None:
-            told.observe(-math.inf, now)
-        if other is not None:
-            other.noticed = None
-
-    def _cancelled_within(self, span: FusedScope, now: float) -> bool:
-        """Return whether the frame would be cancelled if nothing around ``span`` reached it (`WR-7`)."""
-        span.trio_scope.shield = True
-        effective = trio.current_effective_deadline()
-        span.trio_scope.shield = False
-        return effective <= now
-
-    def cause_within(self, now: float, /) -> CancelCause | None:
-        """Return why the body is being cancelled, asked in a frame that may be within it (`NE-4`)."""
-        cause = self.cause_at(now)
-        unsure = cause is None or self.ambient.noticed is not None
-        if unsure and self.delegation and not self._cancelled_within(self.spans[-1], now):
-            self._observe_within_spans(self.delegation, trio.current_effective_deadline(), now)
-            return self.cause_at(now)
-        return cause
-
-    def cause_at(self, now: float, /) -> CancelCause | None:
-        """Return why the body, or before and after it the call, is being cancelled."""
-        return earliest(self.delegation or self.sources, now)
-
-    def notice(self) -> None:
-        """Take note that trio wants to cancel the task that is parked for the body (`SC-14`)."""
-        now = self.clock.current_time()
-        if earliest(self.delegation, now) is not None:
-            return
-        if self.ambient.enclosing is None and self.lexical is None:
-            self.ambient.observe(-math.inf, now)
-            return
-        known = (self.ambient,) if self.lexical is None else (self.ambient, self.lexical)
-        passed = [each for each in known if each.enclosing is None and each.deadline <= now]
-        for each in passed:
-            each.observe_hidden(now)
-        for each in () if passed else known:
-            each.notice(now)
-
-    def body_contexts(self) -> tuple[Context, ...]:
-        """Return what bodies of this call deferred, nested contexts where they were forwarded (`NE-6`)."""
-        if not self.contexts:
-            return ()
-        return tuple(
-            itertools.chain.from_iterable(
-                entry if isinstance(entry, list) else (entry,) for entry in self.contexts
-            )
-        )
-
-    def stuck_at(self, now: float, /) -> str | None:
-        """Describe since when the call has been cancelled and where it waits, None while it is not."""
-        cause = self.cause_at(now)
-        if cause is None:
-            return None
-        return (
-            f"tool call {self.name!r} ({self.call_id}) was cancelled {now - cause.at:.1f} s ago "
-            f"({cause.kind} {cause.name!r}) and is still in phase {self.phase.value}, at {self.await_line()}"
-        )
-
-    def await_line(self) -> str | None:
-        """Return where the call's task is parked, ``file:line, in function``, None where unknown."""
-        if self.task is None:
-            return None
-        frames = list(self.task.iter_await_frames())
-        ours = [frame for frame in frames if "/trio/" not in frame[0].f_code.co_filename] or frames
-        if not ours:
-            return None
-        frame, line = ours[-1]
-        return f"{frame.f_code.co_filename}:{line}, in {frame.f_code.co_qualname}"
-
-
-@final
-class governed:  # noqa: N801  (reads as the statement it is: `with governed(life, sources):`)
-    """A span in which code of a call waits, cancelled directly by every one of its sources."""
-
-    __slots__ = ("_fused", "_life")
-
-    def __init__(
-        self, life: Life, sources: tuple[Source, ...], trio_scope: trio.CancelScope | None = None
-    ) -> None:
-        self._life: Final = life
-        self._fused: Final = FusedScope(sources, trio_scope)
-
-    def __enter__(self) -> FusedScope:
-        self._life.spans.append(self._fused)
-        self._fused.__enter__()
-        if self._life.abandoned:
-            self._fused.trio_scope.cancel()
-        return self._fused
-
-    def __exit__(self, *error: object) -> None:
-        self._life.spans.remove(self._fused)
-        self._fused.__exit__(None, None, None)
-
-
-def life_of(token: ExecutionToken) -> Life | None:
-    """Return the call that ``token`` marks while it is in flight; for the registry alone."""
-    return token._life  # pyright: ignore[reportPrivateUsage]
 
 
 class _View:
@@ -502,6 +115,13 @@ class ToolExecution(_View):
     def tool(self) -> Tool | None:
         """The tool that was invoked last; before that the visible one, None for an unknown name."""
         return self._life.tool or self._life.layer.get(self._life.name)
+
+
+def view_of(life: Life) -> ToolExecution:
+    """Return the one view that gates, guards, reviewers, finalizer and observers are given."""
+    if not isinstance(life.view, ToolExecution):
+        life.view = ToolExecution(life)
+    return life.view
 
 
 @final
@@ -619,34 +239,6 @@ def derives_from(view: object, received: DispatchExecution) -> bool:
     while isinstance(view, DispatchExecution) and view is not received:
         view = view._base  # pyright: ignore[reportPrivateUsage]
     return view is received
-
-
-@final
-class Attempt:
-    """One invocation of a body: what it produced, and how it settled."""
-
-    scope: trio.CancelScope | None = None
-    nursery: trio.Nursery | None = None
-    thread: int | None = None
-    invoked: bool = False
-    returned: bool = False
-    value: object = None
-    left_open: bool = False
-    raised: BaseException | None = None
-    interrupt: BaseException | None = None
-    cancelled_itself: bool = False
-    refused: CancelCause | None = None
-    settled: bool = False
-    concludes: bool = False
-    artifacts: tuple[Artifact, ...] = ()
-    write: WriteTarget | None = None
-
-    def __init__(self, life: Life, tool: Tool, bound: Any, sources: tuple[Source, ...]) -> None:
-        self.life: Final = life
-        self.tool: Final = tool
-        self.bound: Final = bound
-        self.sources: Final = sources
-        self.errors: Final[list[BaseException]] = []
 
 
 @final

@@ -7,9 +7,9 @@ from attrs import frozen
 from ._classification import Came
 from ._content import Content, TextContent, content_of
 from ._errors import text_of
-from ._execution import Life
 from ._json import JsonValue, NotLossless, freeze_value, to_json_text
 from ._leaves import capture_sync, close_coroutine
+from ._life import Life
 from ._schema import Violations
 from ._tool import Tool
 

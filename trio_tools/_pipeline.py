@@ -37,15 +37,17 @@ from typing import Protocol, cast
 import trio
 from attrs import evolve
 
+from ._call import ToolCall
 from ._classification import Came, Path, Place, Verdict, classify
 from ._content import Context, content_of
 from ._delegation import run_wrappers
 from ._errors import NOT_JSON, PolicyError, ToolFailure, standard_failure
-from ._execution import Life, Phase, Settings, ToolCall, life_of
+from ._execution import view_of
 from ._fusion import Ambient
 from ._json import NotLossless, TooDeep, freeze_arguments
 from ._layer import HookKind, Layer, Observer, layer_of
 from ._leaves import capture_sync, close_coroutine, leaves_of, log_error, one_of
+from ._life import Life, Phase, Settings, life_of
 from ._policy import ask_gates, ask_guards, review
 from ._result import CancelCause, ToolOutcome, ToolResult
 from ._scope import Lifetime, handle_on, lifetime_of
@@ -172,7 +174,7 @@ def finalize(life: Life, result: ToolResult) -> tuple[ToolResult, list[BaseExcep
     if finalizer is None:
         return result, []
     try:
-        captured = capture_sync(finalizer, life.view, result)
+        captured = capture_sync(finalizer, view_of(life), result)
     except BaseException as interrupt:
         return aborted(life, None, ()), [interrupt]
     if captured.came is Came.RAISED:
@@ -198,7 +200,7 @@ def publish(life: Life, result: ToolResult) -> list[BaseException]:
     interrupts: list[BaseException] = []
     for observer in cast("tuple[Observer, ...]", layer_of(life).hooks(HookKind.OBSERVER)):
         try:
-            answer = cast("Callable[..., object]", observer)(life.view, result)
+            answer = cast("Callable[..., object]", observer)(view_of(life), result)
         except BaseException as raised:
             leaves = leaves_of(raised)
             interrupts.extend(leaves.interrupts)

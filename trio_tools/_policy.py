@@ -8,25 +8,12 @@ from attrs import evolve
 
 from ._classification import Came, Place, Verdict, classify
 from ._content import Content, Context, content_of, context_of
+from ._decisions import UNSET, Accept, Allow, Approval, Ask, Block, Deny, GateDecision, ReviewDecision
 from ._errors import DENIED, PolicyError, standard_failure
-from ._execution import Life, Phase, governed
-from ._layer import (
-    UNSET,
-    Accept,
-    Allow,
-    Approval,
-    Approver,
-    Ask,
-    Block,
-    Deny,
-    Gate,
-    GateDecision,
-    HookKind,
-    ReviewDecision,
-    Reviewer,
-    layer_of,
-)
+from ._execution import view_of
+from ._layer import Approver, Gate, HookKind, Reviewer, layer_of
 from ._leaves import Captured, capture, capture_sync, close_coroutine
+from ._life import Life, Phase, governed
 from ._output import InvalidOutputError, make_output
 from ._result import ToolOutcome, ToolResult
 from ._verdicts import (
@@ -93,7 +80,7 @@ async def _ask_gate(life: Life, gates: tuple[Gate, ...], index: int) -> GateDeci
         return Allow()
     proceed = _Chain(lambda: _ask_gate(life, gates, index + 1))
     try:
-        decision = await gates[index](life.view, proceed)
+        decision = await gates[index](view_of(life), proceed)
     finally:
         proceed.close()
     match decision:
@@ -112,7 +99,7 @@ async def _ask_approver(life: Life, ask: Ask) -> GateDecision | Approval:
     if approver is None:
         no_approver = f'tool "{name}" requires approval, but no approver is configured'
         return Deny(no_approver if ask.reason is None else ask.reason)
-    answer = await approver(life.view, ask.reason)
+    answer = await approver(view_of(life), ask.reason)
     # By identity: what merely compares equal to a grant is none.
     if not isinstance(answer, Approval):  # pyright: ignore[reportUnnecessaryIsInstance]
         close_coroutine(answer)
@@ -175,7 +162,7 @@ def ask_guards(life: Life) -> Decided | None:
 
 
 def _ask_guard(guard: Callable[..., object], life: Life) -> str | None:
-    answer = guard(life.view)
+    answer = guard(view_of(life))
     if answer is None or isinstance(answer, str):
         return answer
     close_coroutine(answer)
@@ -213,7 +200,7 @@ async def _ask_reviewer(
         return Accept()
     proceed = _Chain(lambda: _ask_reviewer(life, result, reviewers, index + 1))
     try:
-        decision = await reviewers[index](life.view, result, proceed)
+        decision = await reviewers[index](view_of(life), result, proceed)
     finally:
         proceed.close()
     if not isinstance(decision, Accept | Block):  # pyright: ignore[reportUnnecessaryIsInstance]

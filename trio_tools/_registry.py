@@ -7,8 +7,10 @@ from attrs import define, field, frozen
 
 from ._batch import execute_batch
 from ._bounding import Bounds
-from ._execution import Life, Progress, Settings, ToolCall
-from ._layer import Approver, BatchPolicy, Layer, Revision
+from ._call import ToolCall
+from ._decisions import BatchPolicy
+from ._layer import Approver, Layer, Revision
+from ._life import Life, Progress, Settings
 from ._pipeline import execute
 from ._result import ToolResult
 from ._timeout import enforce_timeouts

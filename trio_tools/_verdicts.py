@@ -17,9 +17,9 @@ from ._errors import (
     ToolFailure,
     standard_failure,
 )
-from ._execution import Life
 from ._json import JsonValue
 from ._leaves import failure_of_errors, log_uncoded
+from ._life import Life
 from ._result import CancelCause, ToolOutcome, ToolResult
 
 __all__ = ["Decided", "aborted", "blocked", "failed", "invalid_output", "policy_error", "unknown_tool"]
