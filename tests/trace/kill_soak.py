@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import random
+import select
 import signal
 import sys
 import time
@@ -68,8 +69,11 @@ async def record(target: str, run_id: str, pipe: int) -> None:
                 await trio.sleep(0.001)
 
 
-def kill_one(target: str, run_id: str, moment: float) -> list[str]:
-    """Fork a child that records, kill it after ``moment`` seconds, and return what it told."""
+def kill_one(target: str, run_id: str, moment: float, *, at_work: bool) -> list[str]:
+    """Fork a child that records, kill it after ``moment`` seconds, and return what it told.
+
+    The seconds run from its start, or, if it is to be ``at_work``, from the first thing that it tells.
+    """
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -79,6 +83,8 @@ def kill_one(target: str, run_id: str, moment: float) -> list[str]:
         finally:
             os._exit(1)
     os.close(writer)
+    if at_work:
+        select.select([reader], [], [], 30)
     time.sleep(moment)
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
@@ -125,7 +131,7 @@ def soak(count: int, target_of: Callable[[int], str]) -> Tally:
     tally = Tally()
     for number in range(count):
         target, run_id = target_of(number), f"run-{number}"
-        told = kill_one(target, run_id, random.random() * _RUNS_FOR)
+        told = kill_one(target, run_id, random.random() * _RUNS_FOR, at_work=number % 4 != 0)
         trio.run(judge, target, run_id, told, tally)
         tally.runs += 1
     return tally

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.trace.strategies import steps
 from trio_tools import Artifact, ToolOutcome
-from trio_tools.trace._privacy import PrivacyLevel, filter_step, mask_text
+from trio_tools.trace._privacy import PrivacyLevel, filter_step, mask_text, stored_text
 from trio_tools.trace._step import RunStep
 from trio_tools.trace._values import json_text
 from trio_tools.trace._wire import KEYS, KeyClass, step_to_json, structure_step
@@ -192,3 +193,12 @@ def test_masking_twice_is_masking_once_wherever_the_cut_falls(text: str) -> None
 
     assert mask_text(once) == once
     assert len(once) <= 2000
+
+
+@pytest.mark.rule("TR-12")
+@given(steps(), st.sampled_from(PrivacyLevel))
+def test_the_text_that_is_stored_is_that_of_the_filtered_step(step: RunStep, level: PrivacyLevel) -> None:
+    text = stored_text(step, level)
+
+    assert json.loads(text) == step_to_json(filter_step(step, level))
+    assert structure_step(text) == filter_step(step, level)

@@ -234,6 +234,15 @@ async def test_the_program_records_steps_of_its_own_that_keep_their_round() -> N
     assert {structure_step(str(row.payload)).round for row in rows.events} == {1}
 
 
+@pytest.mark.parametrize("number", [-1, 1.0, True, "2", None])
+def test_a_round_that_is_none_is_refused_where_it_is_assigned(number: Any) -> None:
+    trace = RunTrace("r")
+    with pytest.raises(ValueError, match="a round is"):
+        trace.round = number
+
+    assert trace.round == 0
+
+
 @pytest.mark.rule("TR-4")
 async def test_the_fence_is_committed_when_the_body_begins(shared_target: str) -> None:
     seen: list[tuple[str, str | None, str | None, int]] = []

@@ -13,15 +13,15 @@ import trio
 
 from tests.trace.conftest import run_python
 from trio_tools.trace import _sql
-from trio_tools.trace._rows import EventRow, FenceRow, RunRows, Span
+from trio_tools.trace._rows import Columns, EventRow, FenceRow, RunRows, Span, columns_of_event
 from trio_tools.trace._sql import Claim, RunStoreError, Statement, StoreVersionError
 from trio_tools.trace._sqlite import SqliteDatabase
 from trio_tools.trace._store import RunStore, open_store, serving
 from trio_tools.trace._writing import RunWriter, StoreStatistics, Unit
 
 
-def event(payload: str = "{}", **span: Any) -> EventRow:
-    return EventRow(sequence=None, second=1_900_000_000, kind="tool", payload=payload, span=Span(**span))
+def event(payload: str = "{}", **span: Any) -> Columns:
+    return columns_of_event(1_900_000_000, "tool", payload, Span(**span))
 
 
 def fence(tool: str = "pay", call_id: str = "c") -> FenceRow:
@@ -61,9 +61,7 @@ async def test_every_column_of_a_row_comes_back(target: str) -> None:
     )
     async with open_store(target) as store:
         writer = store.writer("r")
-        writer.put(
-            Unit(writer, events=(EventRow(sequence=None, second=5, kind="llm", payload="{}", span=span),))
-        )
+        writer.put(Unit(writer, events=(columns_of_event(5, "llm", "{}", span),)))
         writer.put(Unit(writer, fence=(1, FenceRow(second=6, tool="t", round=3, span=span))))
         rows = await store.load("r")
 

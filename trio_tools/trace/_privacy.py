@@ -13,10 +13,11 @@ from attrs import evolve
 
 from trio_tools import Artifact, JsonValue
 
-from ._step import RunStep
-from ._wire import KEYS, KeyClass
+from ._step import RunStep, made_of, members_of
+from ._values import freeze
+from ._wire import KEYS, KeyClass, step_text, text_of_members
 
-__all__ = ["PrivacyLevel", "filter_step", "mask_text"]
+__all__ = ["PrivacyLevel", "filter_step", "mask_text", "stored_text"]
 
 
 @final
@@ -33,7 +34,15 @@ class PrivacyLevel(StrEnum):
     """Content is kept as it is."""
 
 
-_CONTENT: Final = tuple(key.member for key in KEYS if key.cls is KeyClass.CONTENT)
+_CONTENT_IN_ORDER: Final = tuple(key.member for key in KEYS if key.cls is KeyClass.CONTENT)
+_CONTENT: Final = frozenset(_CONTENT_IN_ORDER)
+_COUNTS: Final = {
+    "messages_sent": "messages_sent_count",
+    "content": "content_length",
+    "thinking": "thinking_length",
+    "tool_result": "tool_result_length",
+    "tool_artifacts": "tool_artifacts_count",
+}
 _CAP: Final = 2000
 _CUT: Final = "…"
 _MASK: Final = "[redacted]"
@@ -51,32 +60,50 @@ def filter_step(step: RunStep, level: PrivacyLevel) -> RunStep:
     return _redacted(step) if level == PrivacyLevel.REDACTED else _summarized(step)
 
 
+def stored_text(step: RunStep, level: PrivacyLevel) -> str:
+    """Returns the JSON text of `filter_step`, without a step in between where that is the common case."""
+    if level is PrivacyLevel.FULL:
+        return step_text(step)
+    if level is PrivacyLevel.REDACTED or step.tool_cause is not None or step.content_redacted:
+        return step_text(filter_step(step, level))
+    text = text_of_members(step.__dict__, _CONTENT)
+    summary = _summary_of(step)
+    return f"{text[:-1]},{text_of_members(summary)[1:]}" if summary else text
+
+
 def _summarized(step: RunStep) -> RunStep:
-    changes: dict[str, Any] = {name: None for name in _CONTENT if getattr(step, name) is not None}
-    if step.messages_sent is not None:
-        changes["messages_sent_count"] = len(step.messages_sent)
-    if step.content is not None:
-        changes["content_length"] = len(step.content)
-    if step.thinking is not None:
-        changes["thinking_length"] = len(step.thinking)
-    if step.tool_result is not None:
-        changes["tool_result_length"] = len(step.tool_result)
-    if step.tool_artifacts is not None:
-        changes["tool_artifacts_count"] = len(step.tool_artifacts)
-        changes["tool_artifact_types"] = tuple(str(artifact.type) for artifact in step.tool_artifacts)
-    if step.requested_tool_calls is not None:
-        changes["requested_tool_names"] = tuple(str(call["name"]) for call in step.requested_tool_calls)
-    if step.tool_cause is not None and "reason" in step.tool_cause:
-        changes["tool_cause"] = {name: text for name, text in step.tool_cause.items() if name != "reason"}
-    return evolve(step, content_redacted=True, **changes) if changes else step
+    members = members_of(step)
+    cause = step.tool_cause
+    reason = cause is not None and "reason" in cause
+    summary = _summary_of(step)
+    if not summary and not reason:
+        return step
+    kept = {name: value for name, value in members.items() if name not in _CONTENT}
+    if cause is not None and reason:
+        kept["tool_cause"] = freeze({"kind": cause["kind"], "name": cause["name"]})
+    return made_of({**kept, "content_redacted": True, **summary})
+
+
+def _summary_of(step: RunStep) -> dict[str, object]:
+    """Returns what is said of the content in its place; nothing if there is none."""
+    summary: dict[str, object] = {}
+    for member in _CONTENT_IN_ORDER:
+        value = getattr(step, member)
+        if value is None:
+            continue
+        summary["content_redacted"] = True
+        if member in _COUNTS:
+            summary[_COUNTS[member]] = len(value)
+        if member == "tool_artifacts":
+            summary["tool_artifact_types"] = tuple(str(artifact.type) for artifact in value)
+        elif member == "requested_tool_calls":
+            summary["requested_tool_names"] = tuple(str(call["name"]) for call in value)
+    return summary
 
 
 def _redacted(step: RunStep) -> RunStep:
-    changes: dict[str, Any] = {}
-    for name in _CONTENT:
-        value = getattr(step, name)
-        if value is not None:
-            changes[name] = _masked(value)
+    members = members_of(step)
+    changes: dict[str, Any] = {name: _masked(members[name]) for name in _CONTENT & members.keys()}
     if step.tool_cause is not None and "reason" in step.tool_cause:
         changes["tool_cause"] = {**step.tool_cause, "reason": mask_text(str(step.tool_cause["reason"]))}
     return evolve(step, **changes) if changes else step

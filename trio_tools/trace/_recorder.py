@@ -4,7 +4,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from inspect import iscoroutine
-from math import inf
+from math import inf, isfinite
 from typing import Final, TypeAlias, final
 
 import trio
@@ -22,13 +22,12 @@ from trio_tools import (
     ToolResult,
 )
 
-from ._privacy import PrivacyLevel, filter_step
-from ._rows import EventRow, FenceRow, Span, column_text
+from ._privacy import PrivacyLevel, stored_text
+from ._rows import Columns, FenceRow, Span, column_text, columns_of_span
 from ._sql import RunStoreError
-from ._step import RunStep, StepKind
+from ._step import RunStep, StepKind, checks, made_of
 from ._store import RunStore
-from ._values import json_text
-from ._wire import step_to_json
+from ._values import repair_text
 from ._writing import RunWriter, Unit
 
 __all__ = ["FenceError", "LiveListener", "RunTrace"]
@@ -71,9 +70,6 @@ class RunTrace:
     Raises:
         RunStoreError: the store is closed.
 
-    Attributes:
-        round: the round of the program's loop that the next tool steps belong to; assign it.
-
     Recording never changes a result and never blocks, but for the fence: before a tool that is not declared
     ``READ_ONLY`` is dispatched, a row that says so is committed (`TR-4`).
     """
@@ -87,7 +83,7 @@ class RunTrace:
         live: LiveListener | None = None,
     ) -> None:
         self.run_id: Final = run_id
-        self.round: int = 0
+        self._round: int = 0
         self._store: Final = store
         self._writer: Final[RunWriter | None] = None if store is None else store.writer(run_id)
         self._privacy: Final = PrivacyLevel(privacy)
@@ -96,6 +92,18 @@ class RunTrace:
         self._open: Final[dict[ExecutionToken, _OpenCall]] = {}
         self._origin: float | None = None
         self._last_published: ExecutionToken | None = None
+
+    @property
+    def round(self) -> int:
+        """The round of the program's loop that the next tool steps belong to, at least 0; assign it."""
+        return self._round
+
+    @round.setter  # noqa: A003
+    def round(self, number: int) -> None:
+        # Said here, to whoever assigns it: later there is only a call, which must not suffer for it.
+        if type(number) is not int or number < 0:
+            raise ValueError(f"a round is an integer of at least 0, not {number!r}")
+        self._round = number
 
     @property
     def steps(self) -> tuple[RunStep, ...]:
@@ -124,7 +132,8 @@ class RunTrace:
         """
         self._tell(step)
         if self._writer is not None:
-            self._writer.put(Unit(self._writer, events=(self._row(step, Span(ended_ms=self._now_ms())),)))
+            place = (None, None, None, None, None, self._now_ms(), None)
+            self._writer.put(Unit(self._writer, events=((*self._columns(step), *place),)))
 
     def cancel_on_request(self, scope: CallScope) -> Registration:
         """Cancel a call scope once somebody asks for this run to be cancelled, from whatever process.
@@ -177,9 +186,8 @@ class RunTrace:
         now = trio.current_time()
         started, settled = execution.started_at, execution.settled_at
         ended = now if settled is None else settled
-        steps = [
-            self._tool_step(execution, result, 0 if started is None else max(0.0, ended - started) * 1000)
-        ]
+        milliseconds = 0 if started is None else round(max(0.0, ended - started) * 1000, 2)
+        steps = [self._tool_step(execution, result, milliseconds)]
         if result.write is not None:
             steps.append(
                 RunStep(
@@ -194,25 +202,28 @@ class RunTrace:
             self._tell(step)
         if self._writer is not None:
             span = self._span(execution, call, began=now if started is None else started, ended=ended)
-            rows = tuple(self._row(step, span) for step in steps)
-            self._writer.put(Unit(self._writer, events=rows, ends=tuple(call.fences)))
+            place = columns_of_span(span)
+            rows = [(*self._columns(step), *place) for step in steps]
+            self._writer.put(Unit(self._writer, events=rows, ends=call.fences))
 
     def _tool_step(self, execution: ToolExecution, result: ToolResult, milliseconds: float) -> RunStep:
-        return RunStep(
-            kind=StepKind.TOOL,
-            round=self.round,
-            duration_ms=milliseconds,
-            tool_name=execution.name,
-            tool_arguments=execution.arguments,
-            tool_result=result.text,
-            tool_artifacts=result.artifacts or None,
-            tool_is_error=result.is_error,
-            tool_outcome=result.outcome,
-            tool_settlement=result.settlement,
-            tool_dispatched=result.dispatched,
-            tool_code=result.code,
-            tool_cause=result.cause,
-        )
+        # All of this was checked and frozen by the registry, except that its text may be broken.
+        members: dict[str, object] = {
+            "kind": StepKind.TOOL,
+            "round": self._round,
+            "duration_ms": milliseconds,
+            "tool_name": repair_text(execution.name),
+            "tool_arguments": execution.arguments,
+            "tool_result": repair_text(result.text),
+            "tool_artifacts": checks["tool_artifacts"](result.artifacts) if result.artifacts else None,
+            "tool_is_error": result.is_error,
+            "tool_outcome": result.outcome,
+            "tool_settlement": result.settlement,
+            "tool_dispatched": result.dispatched,
+            "tool_code": None if result.code is None else repair_text(result.code),
+            "tool_cause": None if result.cause is None else checks["tool_cause"](result.cause),
+        }
+        return made_of(members)
 
     def _tell(self, step: RunStep) -> None:
         self._steps.append(step)
@@ -226,11 +237,8 @@ class RunTrace:
         except Exception as error:
             _logger.log(logging.ERROR, "run %s: the live listener failed", self.run_id, exc_info=error)
 
-    def _row(self, step: RunStep, span: Span) -> EventRow:
-        payload = json_text(step_to_json(filter_step(step, self._privacy)))
-        return EventRow(
-            sequence=None, second=int(time.time()), kind=str(step.kind), payload=payload, span=span
-        )
+    def _columns(self, step: RunStep) -> Columns:
+        return int(time.time()), step.kind.value, stored_text(step, self._privacy)
 
     def _span(
         self,
@@ -249,7 +257,7 @@ class RunTrace:
             effect=None if tool is None else str(tool.effect),
             began_ms=self._ms(began),
             ended_ms=None if ended is None else self._ms(ended),
-            deadline_ms=None if call.deadline == inf else self._ms(call.deadline),
+            deadline_ms=self._ms(call.deadline) if isfinite(call.deadline) else None,
         )
 
     def _now_ms(self) -> float | None:
@@ -262,7 +270,7 @@ class RunTrace:
     def _ms(self, at: float) -> float:
         if self._origin is None:
             self._origin = at
-        return round((at - self._origin) * 1000, 3)
+        return (at - self._origin) * 1000
 
 
 def _may_write(execution: DispatchExecution) -> bool:

@@ -2,13 +2,24 @@
 
 from collections.abc import Sequence
 from math import isfinite
-from typing import Final, final
+from typing import Final, TypeAlias, final
 
 from attrs import field, frozen
 
 from ._values import repair_text
 
-__all__ = ["EventRow", "FenceRow", "RunRow", "RunRows", "Span", "column_text", "span_of"]
+__all__ = [
+    "Columns",
+    "EventRow",
+    "FenceRow",
+    "RunRow",
+    "RunRows",
+    "Span",
+    "column_text",
+    "columns_of_event",
+    "columns_of_span",
+    "span_of",
+]
 
 # PostgreSQL takes no NUL in a text; a visible substitute keeps both databases alike (`TR-13`).
 _NUL: Final = "\0"
@@ -97,6 +108,28 @@ class RunRows:
     run: RunRow
     events: tuple[EventRow, ...]
     fences: tuple[FenceRow, ...]
+
+
+Columns: TypeAlias = tuple[object, ...]
+"""An event on its way into the database: everything but its run and its sequence, in the order of columns."""
+
+
+def columns_of_event(second: int, kind: str, payload: str, span: Span) -> Columns:
+    """Returns an event as the columns that are stored."""
+    return (second, kind, payload, *columns_of_span(span))
+
+
+def columns_of_span(span: Span) -> Columns:
+    """Returns a span as the columns that are stored."""
+    return (
+        span.call_id,
+        span.parent_call_id,
+        span.layer,
+        span.effect,
+        span.began_ms,
+        span.ended_ms,
+        span.deadline_ms,
+    )
 
 
 def span_of(columns: Sequence[object]) -> Span:

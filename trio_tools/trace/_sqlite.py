@@ -1,12 +1,23 @@
 """A store in one SQLite file, or in memory."""
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 from threading import Lock
 from typing import Final, Literal, TypeAlias, final
 
-from ._sql import CLAIM, MIGRATIONS, OWNER, Claim, Parameters, RunStoreError, Statement, StoreVersionError
+from ._sql import (
+    CLAIM,
+    INSERT_EVENT,
+    MIGRATIONS,
+    OWNER,
+    Claim,
+    Parameters,
+    RunStoreError,
+    Statement,
+    StoreVersionError,
+)
 
 __all__ = ["SqliteDatabase", "Synchronous"]
 
@@ -81,6 +92,8 @@ class SqliteDatabase:
                 if connection.execute(OWNER, claim[:1]).fetchone() != (claim[1],):
                     raise RunStoreError(f"run {claim[0]!r} already has another writer")
             for sql, rows in statements:
+                if sql is INSERT_EVENT:
+                    rows = _insert_many(connection, rows)
                 connection.executemany(sql, rows)
             connection.execute("COMMIT")
         except BaseException:
@@ -112,6 +125,20 @@ class SqliteDatabase:
         if self._writer is None:
             raise RunStoreError("the store is closed")
         return self._writer
+
+
+# Rows per statement: each execution takes the interpreter's lock anew, so few executions leave more of it to
+# the program that is being recorded. SQLite takes at least 999 parameters.
+_ROWS: Final = 64
+_INSERT_MANY: Final = INSERT_EVENT + (", " + INSERT_EVENT[INSERT_EVENT.index("(?") :]) * (_ROWS - 1)
+
+
+def _insert_many(connection: sqlite3.Connection, rows: Sequence[Parameters]) -> Sequence[Parameters]:
+    """Insert as many events as fill whole statements, and return the rest."""
+    whole = len(rows) - len(rows) % _ROWS
+    for start in range(0, whole, _ROWS):
+        connection.execute(_INSERT_MANY, tuple(chain.from_iterable(rows[start : start + _ROWS])))
+    return rows[whole:]
 
 
 def _text(raw: bytes) -> str:

@@ -25,6 +25,8 @@ __all__ = [
     "StepFormatError",
     "StepKind",
     "checks",
+    "made_of",
+    "members_of",
 ]
 
 
@@ -259,7 +261,7 @@ checks: Final[Mapping[str, Check]] = {
 
 
 @final
-@frozen(kw_only=True, repr=False)
+@frozen(kw_only=True, repr=False, slots=False)
 class RunStep:
     """One step of a run, frozen (`ST-1` to `ST-7`).
 
@@ -326,17 +328,16 @@ class RunStep:
     requested_tool_names: tuple[str, ...] | None = None
 
     def __attrs_post_init__(self) -> None:
-        for name, check in _optional_checks:
-            value = getattr(self, name)
-            if value is not None:
-                try:
-                    kept = check(value)
-                except StepFormatError as error:
-                    raise StepFormatError(f"{name}: {error}") from None
-                except (TypeError, ValueError) as error:
-                    raise StepFormatError(f"{name}: {error}") from None
-                if kept is not value:
-                    object.__setattr__(self, name, kept)
+        members = self.__dict__
+        for name, value in members.items():
+            if value is None or name in _converted:
+                continue
+            try:
+                kept = checks[name](value)
+            except (TypeError, ValueError) as error:
+                raise StepFormatError(f"{name}: {error}") from None
+            if kept is not value:
+                members[name] = kept
         self._refuse_contradictions()
 
     def _refuse_contradictions(self) -> None:
@@ -364,6 +365,24 @@ class RunStep:
         return f"<RunStep {self.kind}, {', '.join(facts)}>"
 
 
-_optional_checks: Final = tuple(
-    (name, check) for name, check in checks.items() if name not in {"kind", "duration_ms", "tool_cause"}
-)
+_converted: Final = frozenset({"kind", "duration_ms", "tool_cause"})
+
+# A member that an instance does not hold reads as None from the class: a step that is made of what the
+# registry has checked already needs to hold no more than it says (`made_of`).
+for _member in checks.keys() - {"kind", "round", "duration_ms"}:
+    setattr(RunStep, _member, None)
+
+
+def made_of(members: dict[str, object]) -> RunStep:
+    """Returns a step of members that are what a checked step would keep, in the order of its fields.
+
+    Nothing is checked: this is for values that the registry or another step has checked.
+    """
+    step = RunStep.__new__(RunStep)
+    step.__dict__.update(members)
+    return step
+
+
+def members_of(step: RunStep) -> dict[str, object]:
+    """Returns the members of a step that are not None, in the order of its fields."""
+    return {name: value for name, value in step.__dict__.items() if value is not None}

@@ -51,7 +51,7 @@ _encode: Final = json.JSONEncoder(
 _encode_text: Final = json.JSONEncoder(ensure_ascii=False).encode
 
 
-def json_text(value: Mapping[str, JsonValue]) -> str:
+def json_text(value: JsonValue | Mapping[str, JsonValue]) -> str:
     """Returns one line of JSON, non-ASCII kept, whatever the depth and however long the integers."""
     try:
         return _encode(value)

@@ -8,16 +8,28 @@ be known to one alone.
 import json
 from collections.abc import Callable, Mapping
 from decimal import Decimal
-from enum import Enum, auto
+from enum import Enum, StrEnum, auto
+from json.encoder import encode_basestring
 from typing import Any, Final, NoReturn, cast, final
 
 from attrs import frozen
 from cattrs import ClassValidationError, Converter, transform_error
 from cattrs.gen import make_dict_structure_fn, override
 
-from trio_tools import Artifact, JsonValue, ToolOutcome
+from trio_tools import Artifact, JsonValue, Settlement, ToolOutcome
 
-from ._step import Check, ContradictoryStepError, OutcomeOnNonToolStepError, RunStep, StepFormatError, checks
+from ._step import (
+    Check,
+    ContradictoryStepError,
+    EventKind,
+    OutcomeOnNonToolStepError,
+    RunStep,
+    StepFormatError,
+    StepKind,
+    checks,
+    members_of,
+)
+from ._values import json_text
 
 __all__ = [
     "KEYS",
@@ -25,8 +37,10 @@ __all__ = [
     "KeyClass",
     "parse_payload",
     "read_outcome",
+    "step_text",
     "step_to_json",
     "structure_step",
+    "text_of_members",
 ]
 
 
@@ -80,7 +94,8 @@ KEYS: Final[tuple[Key, ...]] = (
     *_keys(KeyClass.SUMMARY, "toolArtifactsCount toolArtifactTypes requestedToolNames"),
 )
 
-_OPTIONAL: Final = tuple((key.name, key.member) for key in KEYS if key.cls is not KeyClass.FIXED)
+_NAMES: Final = {key.member: key.name for key in KEYS}
+_HEADS: Final = {key.member: f'"{key.name}":' for key in KEYS}
 
 
 def step_to_json(step: RunStep) -> dict[str, JsonValue]:
@@ -89,23 +104,62 @@ def step_to_json(step: RunStep) -> dict[str, JsonValue]:
     ``kind``, ``round`` and ``durationMs`` are always there, another key only if the member is not None. The
     outer dict is the caller's; what nests in it is frozen. `structure_step` inverts it.
     """
-    row: dict[str, JsonValue] = {
-        "kind": str(step.kind),
-        "round": step.round,
-        "durationMs": step.duration_ms,
-    }
-    for key, member in _OPTIONAL:
-        value = getattr(step, member)
-        if value is not None:
-            if type(value) is tuple:
-                items = cast("tuple[object, ...]", value)
-                value = [_artifact_to_json(item) if isinstance(item, Artifact) else item for item in items]
-            row[key] = cast("JsonValue", value)
-    return row
+    return {_NAMES[member]: _plain(value) for member, value in members_of(step).items()}
 
 
-def _artifact_to_json(artifact: Artifact) -> dict[str, JsonValue]:
-    return {"type": str(artifact.type), "label": artifact.label, "data": cast("JsonValue", artifact.data)}
+def _plain(value: object) -> JsonValue:
+    if type(value) is tuple:
+        return [_plain(item) for item in cast("tuple[object, ...]", value)]
+    if isinstance(value, Artifact):
+        return {"type": str(value.type), "label": value.label, "data": cast("JsonValue", value.data)}
+    if isinstance(value, StrEnum):
+        return str(value)
+    return cast("JsonValue", value)
+
+
+def step_text(step: RunStep) -> str:
+    """Returns the JSON text of a step, as it is stored: one line of valid Unicode."""
+    return text_of_members(step.__dict__)
+
+
+def text_of_members(members: Mapping[str, object], leave_out: frozenset[str] = frozenset()) -> str:
+    """Returns the JSON text of a step that has these members, None for those that it has not.
+
+    Args:
+        leave_out: members that are not written.
+    """
+    # Every step that is stored passes here, so the loop calls as little as it can.
+    pieces: list[str] = []
+    writer_of, heads = _WRITERS.get, _HEADS
+    for member, value in members.items():
+        if value is not None and member not in leave_out:
+            write = writer_of(value.__class__)
+            pieces.append(heads[member] + (json_text(_plain(value)) if write is None else write(value)))
+    return f"{{{','.join(pieces)}}}"
+
+
+def _flag_text(value: object) -> str:
+    return "true" if value else "false"
+
+
+def _whole_text(value: int) -> str:
+    try:
+        return int.__repr__(value)
+    except ValueError:
+        return json_text(value)
+
+
+# Most of a step is short text and numbers, and those need no encoder to be set up.
+_WRITERS: Final[dict[type, Callable[[Any], str]]] = {
+    str: encode_basestring,
+    StepKind: encode_basestring,
+    EventKind: encode_basestring,
+    ToolOutcome: encode_basestring,
+    Settlement: encode_basestring,
+    bool: _flag_text,
+    int: _whole_text,
+    float: float.__repr__,
+}
 
 
 def _integer(digits: str) -> int:

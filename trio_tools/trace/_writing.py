@@ -23,7 +23,7 @@ import trio
 from attrs import define, field, frozen
 
 from ._access import Access
-from ._rows import EventRow, FenceRow, Span, column_text
+from ._rows import Columns, FenceRow, column_text, columns_of_span
 from ._sql import (
     DROP_FENCE,
     FINISH,
@@ -74,7 +74,7 @@ class Unit:
         writer: whose run it belongs to; None for a mark that only waits for what was queued before it.
         fence: the number of a fence to set up, and its row.
         ends: the numbers of fences to end.
-        events: rows to which the writer task gives their sequence.
+        events: rows to which the writer task adds their run and their sequence.
         settled: set once the unit was written or has failed.
         error: why it could not be written.
     """
@@ -82,7 +82,7 @@ class Unit:
     writer: "RunWriter | None"
     fence: tuple[int, FenceRow] | None = None
     ends: Sequence[int] = ()
-    events: Sequence[EventRow] = ()
+    events: Sequence[Columns] = ()
     settled: trio.Event | None = None
     error: BaseException | None = None
 
@@ -98,6 +98,9 @@ class RunWriter:
     claimed: bool = field(default=False, init=False)
     taken: BaseException | None = field(default=None, init=False)
     next_sequence: int = field(default=0, init=False)
+    # What the next one will be if the transaction that is being put together is committed.
+    sequence: int = field(default=0, init=False)
+    transaction: "_Transaction | None" = field(default=None, init=False)
     lost: BaseException | None = field(default=None, init=False)
     _fences: int = field(default=0, init=False)
 
@@ -218,9 +221,10 @@ class RowQueue:
     def _write(self, database: Database, group: list[Unit]) -> None:
         alive: list[Unit] = []
         for unit in group:
-            if unit.writer is not None and unit.writer.taken is not None:
-                self._fail(unit, unit.writer.taken)
-            elif unit.writer is not None:
+            writer = unit.writer
+            if writer is not None and writer.taken is not None:
+                self._fail(unit, writer.taken)
+            elif writer is not None:
                 alive.append(unit)
         if not alive:
             return
@@ -247,9 +251,10 @@ class RowQueue:
                     raise
             self._commits += 1
             self._rows += len(transaction.events)
-        for writer, sequence in transaction.writers.values():
+        for writer in transaction.writers:
             writer.claimed = True
-            writer.next_sequence = sequence
+            writer.next_sequence = writer.sequence
+            writer.transaction = None
 
     def _fail(self, unit: Unit, error: BaseException) -> None:
         unit.error = error
@@ -284,13 +289,9 @@ def _arrived(database: Database, transaction: "_Transaction") -> bool:
     """Tell whether a transaction whose commit raised was committed all the same, as when a wire broke."""
     if transaction.claims or not transaction.events:
         return False
-    writer, sequence = next(
-        (writer, sequence)
-        for writer, sequence in transaction.writers.values()
-        if sequence > writer.next_sequence
-    )
+    writer = next(writer for writer in transaction.writers if writer.sequence > writer.next_sequence)
     try:
-        return database.read(LAST_SEQUENCE, (writer.run_id,)) == [(sequence - 1,)]
+        return database.read(LAST_SEQUENCE, (writer.run_id,)) == [(writer.sequence - 1,)]
     except Exception:  # noqa: BLE001
         return False
 
@@ -301,7 +302,7 @@ class _Transaction:
 
     def __init__(self) -> None:
         self.claims: Final[dict[str, Claim]] = {}
-        self.writers: Final[dict[int, tuple[RunWriter, int]]] = {}
+        self.writers: Final[list[RunWriter]] = []
         self.fences: Final[list[Parameters]] = []
         self.events: Final[list[Parameters]] = []
         self.ends: Final[list[Parameters]] = []
@@ -310,34 +311,28 @@ class _Transaction:
         writer = unit.writer
         if writer is None:
             return
+        if writer.transaction is not self:
+            self._enter(writer)
+        run_id = writer.run_id
+        if unit.fence is not None:
+            number, fence = unit.fence
+            columns = columns_of_span(fence.span)
+            self.fences.append((run_id, number, fence.second, fence.tool, fence.round, *columns))
+        for columns in unit.events:
+            self.events.append((run_id, writer.sequence, *columns))
+            writer.sequence += 1
+        for number in unit.ends:
+            self.ends.append((run_id, number))
+
+    def _enter(self, writer: RunWriter) -> None:
         run_id = writer.run_id
         if not writer.claimed and self.claims.setdefault(run_id, writer.claim) is not writer.claim:
             # Two writers of one run in one group: written apart, the later one fails.
             raise RunStoreError(f"run {run_id!r} already has another writer")
-        _, sequence = self.writers.get(id(writer), (writer, writer.next_sequence))
-        if unit.fence is not None:
-            number, fence = unit.fence
-            self.fences.append((run_id, number, fence.second, fence.tool, fence.round, *_columns(fence.span)))
-        for event in unit.events:
-            self.events.append(
-                (run_id, sequence, event.second, event.kind, event.payload, *_columns(event.span))
-            )
-            sequence += 1
-        self.ends.extend((run_id, number) for number in unit.ends)
-        self.writers[id(writer)] = writer, sequence
+        writer.transaction = self
+        writer.sequence = writer.next_sequence
+        self.writers.append(writer)
 
     def statements(self) -> list[Statement]:
         pairs = ((INSERT_FENCE, self.fences), (INSERT_EVENT, self.events), (DROP_FENCE, self.ends))
         return [(sql, rows) for sql, rows in pairs if rows]
-
-
-def _columns(span: Span) -> tuple[object, ...]:
-    return (
-        span.call_id,
-        span.parent_call_id,
-        span.layer,
-        span.effect,
-        span.began_ms,
-        span.ended_ms,
-        span.deadline_ms,
-    )
