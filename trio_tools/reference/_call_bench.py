@@ -71,6 +71,8 @@ class Call:
         finalizer: that of the tool, captured at entry (`MA-1`, `PU-2`).
         ambient: the ambient cause, once it was observed (`SC-9`).
         cut: what cancelled a delegation of this call.
+        settled: what the last dispatch was refused for or settled under (`WR-6`).
+        settled_at: when.
         row: where the caller was first seen cancelled.
         settlement: that of the last invoked attempt (`WR-12`).
         latest: what the wrappers and dispatch last gave (`WR-18`), in the end what was published.
@@ -89,6 +91,8 @@ class Call:
     entered: float = 0
     ambient: Cause | None = None
     cut: Cause | None = None
+    settled: Cause | None = None
+    settled_at: float = 0
     row: str | None = None
     invoked: bool = False
     delegated: bool = False

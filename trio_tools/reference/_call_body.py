@@ -19,6 +19,7 @@ def dispatched(bench: Bench, call: Call, added: tuple[Source, ...]) -> Flow[Verd
     first = bench.delegation(call, added, outside)
     bench.marked(call, OUTER if call.delegated else INNER)
     call.delegated = True
+    call.settled = None if first is None else first[0]
     tool = bench.visible(call.tool)
     if first is not None:
         if call.row == INNER:
@@ -32,6 +33,7 @@ def dispatched(bench: Bench, call: Call, added: tuple[Source, ...]) -> Flow[Verd
         began = bench.now
         attempt = yield from _attempted(bench, call, tool, added)
         verdict = _settled(bench, call, attempt, added, began)
+    call.settled_at = bench.now
     call.latest = verdict
     return verdict
 
@@ -77,6 +79,7 @@ def _attempted(bench: Bench, call: Call, tool: p.ToolScript, added: tuple[Source
 def _settled(bench: Bench, call: Call, attempt: Attempt, added: tuple[Source, ...], began: float) -> Verdict:
     """Classify one settled attempt (`BO-5` to `BO-10`, `CA-15`, `CA-16`, `WR-19`)."""
     if attempt.refused is not None:
+        call.settled = attempt.refused
         bench.marked(call, INVOCATION)
         if call.row == INVOCATION:
             bench.count(INVOCATION, Column.SUCCESS, attempt.refused.kind)
@@ -86,6 +89,7 @@ def _settled(bench: Bench, call: Call, attempt: Attempt, added: tuple[Source, ..
     else:
         call.settlement = "cancelled" if attempt.returned is None else "returned"
     first = bench.delegation(call, added, bench.kernel.current.node, since=began)
+    call.settled = None if first is None else first[0]
     caller = bench.caller(call, since=began)
     if call.row is None and caller is not None:
         call.row = BODY

@@ -70,14 +70,31 @@ def _proceed(
         first = bench.delegation(call, added, bench.kernel.current.node)
         if first is None or first[1] not in own:
             raise
-        call.latest = bench.latest(call, first[0])
-        return call.latest, first
+        latched = _latched(bench, call, first)
+        call.latest = bench.latest(call, latched[0])
+        return call.latest, latched
     first = bench.delegation(call, added, bench.kernel.current.node)
     if first is not None:
+        first = _latched(bench, call, first)
         call.cut = first[0]
         if first[1] in own and first[0].kind == "deadline" and index >= 0 and _budget(added) is not None:
             bench.count("TI-18", "result", "timeout")
     return verdict, first
+
+
+def _latched(bench: Bench, call: Call, first: First) -> First:
+    """Return what a view says came first: a source further in, if its delegation settled under it (`WR-6`).
+
+    So a budget that passes while the body still cleans up after another wrapper's deadline changes
+    nothing (`TI-18`). If it passes only after that has settled, in the wrapper's tail, it may count
+    (`TI-12`).
+    """
+    settled = call.settled
+    if settled is None or settled.until >= first[0].until:
+        return first
+    if call.settled_at < first[0].until and bench.kernel.choices.pick(2):
+        return first
+    return settled, None
 
 
 def _budget(added: tuple[Source, ...]) -> Source | None:
