@@ -123,3 +123,24 @@ def test_a_broken_pipe_is_not_a_traceback(
         os.close(saved)
 
     assert capfd.readouterr().err == ""
+
+
+def test_a_warning_of_the_library_is_one_line_for_everybody(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "kitchen.py"
+    file.write_text(
+        "import logging\n"
+        "from trio_tools import tool\n"
+        "@tool\n"
+        "async def bake() -> str:\n"
+        "    logging.getLogger('trio_tools.x').warning('the oven\\nis hot')\n"
+        "    logging.getLogger('oven').warning('not ours')\n"
+        "    return 'bread'\n"
+    )
+
+    assert main(["call", f"{file}:bake", "bake"]) == 0
+    assert main(["call", f"{file}:bake", "bake"]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == "trio-tools: the oven is hot\n" * 2
+    assert captured.out == "bread\n" * 2

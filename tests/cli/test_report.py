@@ -92,9 +92,12 @@ def test_a_result_is_json_with_its_three_facts_and_its_cause() -> None:
     ]
 
 
-async def test_the_progress_line_shows_what_runs_and_is_wiped(autojump_clock: trio.testing.MockClock) -> None:
+async def test_the_progress_line_shows_what_runs_and_is_wiped(
+    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from tests.mcp.helpers import call
 
+    monkeypatch.setenv("TERM", "xterm")
     out = Terminal()
     line = ProgressLine(out)
     registry = Registry()
@@ -115,10 +118,13 @@ async def test_the_progress_line_shows_what_runs_and_is_wiped(autojump_clock: tr
     assert out.getvalue().endswith("\r\x1b[2K")
 
 
-async def test_where_no_terminal_is_each_start_is_a_line(autojump_clock: trio.testing.MockClock) -> None:
+@pytest.mark.parametrize("out", [io.StringIO(), Terminal()], ids=["no terminal", "a dumb one"])
+async def test_where_nothing_can_be_drawn_each_start_is_a_line(
+    out: io.StringIO, autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from tests.mcp.helpers import call
 
-    out = io.StringIO()
+    monkeypatch.setenv("TERM", "dumb")
     line = ProgressLine(out)
     registry = Registry()
     registry.wrap(line.wrap)

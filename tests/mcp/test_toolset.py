@@ -407,8 +407,11 @@ async def test_a_server_that_never_answers_is_given_up_and_ended(tmp_path: Path)
 
 
 async def test_opening_is_cancelled_like_anything_else(tmp_path: Path) -> None:
-    with trio.move_on_after(0.1) as scope:
-        async with hostile("--silent", "--pid", str(tmp_path / "pid")):
+    # A server that is still starting is not waited for: it might not look at its input for long.
+    with trio.fail_after(15), trio.move_on_after(0.1) as scope:
+        async with open_mcp_toolset(
+            (*HOSTILE, "--silent", "--ignore-eof", "--pid", str(tmp_path / "pid")), stop_grace=30
+        ):
             pass
 
     assert scope.cancelled_caught

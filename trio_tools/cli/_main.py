@@ -6,7 +6,8 @@ import importlib.util
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final, cast
 
@@ -103,17 +104,38 @@ def _run(arguments: Sequence[str]) -> int:
             subparsers.add_parser(command.name, help=command.summary)
     args = parser.parse_args(arguments)
     assert module is not None
-    _set_up_logging(verbose=args.verbose)
-    status = module.run(args)
+    with _shown(verbose=args.verbose):
+        status = module.run(args)
     sys.stdout.flush()
     return status
 
 
-def _set_up_logging(*, verbose: bool) -> None:
-    # What a person must know is printed; what is logged besides, tracebacks among it, is for who asks.
-    logging.getLogger().addHandler(logging.NullHandler())
+@contextmanager
+def _shown(*, verbose: bool) -> Generator[None]:
+    """Show what is logged: all of it to who asks, else the warnings of this library.
+
+    How a call failed is printed as its result, and the traceback that is logged besides is for who asks.
+    Warnings are for everybody: that a call still does not end, say, or that a tool was left out.
+    """
+    root, level = logging.getLogger(), logging.getLogger().level
+    handler = logging.StreamHandler(sys.stderr) if verbose else _Warnings(logging.WARNING)
+    root.addHandler(handler)
     if verbose:
-        logging.basicConfig(level=logging.INFO, stream=sys.stderr, force=True)
+        handler.setFormatter(logging.Formatter(logging.BASIC_FORMAT))
+        root.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+        root.setLevel(level)
+
+
+class _Warnings(logging.Handler):
+    """Prints each warning of this library in one line."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.levelno == logging.WARNING and record.name.split(".")[0] == __name__.split(".")[0]:
+            print(f"{_PROGRAM}: {one_line(record.getMessage())}", file=sys.stderr)
 
 
 def _version() -> str:

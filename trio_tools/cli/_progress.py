@@ -1,5 +1,6 @@
 """A line that shows what is running, for the person who waits."""
 
+import os
 import sys
 from collections.abc import Awaitable, Callable
 from typing import Final, TextIO, final
@@ -26,6 +27,10 @@ class ProgressLine:
     _out: TextIO = field(factory=lambda: sys.stderr)
     _running: dict[object, tuple[str, float]] = field(factory=dict[object, tuple[str, float]], init=False)
 
+    @property
+    def _drawable(self) -> bool:
+        return self._out.isatty() and os.environ.get("TERM") != "dumb"
+
     async def wrap(
         self,
         execution: DispatchExecution,
@@ -33,7 +38,7 @@ class ProgressLine:
     ) -> ToolResult:
         """Show the call while it runs."""
         self._running[execution.token] = (execution.name, trio.current_time())
-        if not self._out.isatty():
+        if not self._drawable:
             print(f"running {execution.name} ...", file=self._out)
         try:
             return await proceed(execution)
@@ -42,7 +47,7 @@ class ProgressLine:
 
     async def draw(self) -> None:
         """Draw the line again and again, until cancelled; on no terminal, do nothing."""
-        if not self._out.isatty():
+        if not self._drawable:
             await trio.sleep_forever()
         try:
             while True:  # noqa: ASYNC110  (a clock is drawn)

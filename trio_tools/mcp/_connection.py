@@ -278,6 +278,7 @@ class Connection:
                     raise await self._handshake_fault(error) from error
             if self._closing.is_set():
                 return
+            link.greet()
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
                 self._opened.set()

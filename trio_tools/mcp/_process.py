@@ -127,14 +127,17 @@ class ServerProcess:
             return f"ended (killed by signal {-status})"
         return f"ended (exit status {status})"
 
-    async def end(self) -> None:
+    async def end(self, *, patient: bool = True) -> None:
         """End the server and everything in its group, then reap it. Bounded, and never cancelled.
 
         Checkpoints. The ladder: close its input and wait, terminate the group and wait, kill the group.
+
+        Args:
+            patient: False leaves out the first wait, for a server that does not read its input yet.
         """
         with trio.CancelScope(shield=True):
             self.hang_up()
-            with trio.move_on_after(self._grace):
+            with trio.move_on_after(self._grace if patient else 0):
                 await self.wait_exited()
             if not self._exited() or _lives_in_group(self.pid):
                 self._signal(signal.SIGTERM)

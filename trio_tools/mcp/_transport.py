@@ -43,6 +43,10 @@ class Link(Protocol):
         """The messages that leave."""
         ...
 
+    def greet(self) -> None:
+        """Note that the handshake is done, so that the server is given time to end by itself."""
+        ...
+
     def hang_up(self) -> None:
         """Send no more; what is being written fails at once."""
         ...
@@ -98,18 +102,18 @@ class Stdio:
         except (OSError, ValueError) as error:
             what = getattr(error, "strerror", None) or str(error)
             raise start_fault(server, f"{self.command[0]}: {what}", "correct the command") from None
+        link = _StdioLink(
+            process,
+            LineReader(process.stdout.receive_some),
+            LineWriter(process.stdin.send_all, on_start),
+        )
         async with trio.open_nursery() as nursery:
             try:
-                link = _StdioLink(
-                    process,
-                    LineReader(process.stdout.receive_some),
-                    LineWriter(process.stdin.send_all, on_start),
-                )
                 nursery.start_soon(link.listen)
                 nursery.start_soon(link.notice_the_end)
                 yield link
             finally:
-                await process.end()  # noqa: ASYNC102  (shielded and bounded in there)
+                await process.end(patient=link.greeted)  # noqa: ASYNC102  (shielded and bounded in there)
                 nursery.cancel_scope.cancel()
 
 
@@ -119,6 +123,7 @@ class _StdioLink:
     _process: ServerProcess
     source: LineReader
     sink: LineWriter
+    greeted: bool = False
     _said_all: trio.Event = field(factory=trio.Event)
 
     async def listen(self) -> None:
@@ -130,6 +135,9 @@ class _StdioLink:
         await self._process.wait_exited()
         await trio.sleep(_DRAIN_SECONDS)
         self._process.stdout.close()
+
+    def greet(self) -> None:
+        self.greeted = True
 
     def hang_up(self) -> None:
         self._process.hang_up()
@@ -176,6 +184,9 @@ class Http:
 class _HttpLink:
     source: MessageSource
     sink: WatchedWriter
+
+    def greet(self) -> None:
+        pass
 
     def hang_up(self) -> None:
         pass
