@@ -7,9 +7,20 @@ import sys
 
 import pytest
 
-from trio_tools.reference import Program, _explore, allowed
+from trio_tools.reference import (
+    Cancel,
+    CancelPoint,
+    Nursery,
+    Program,
+    Scope,
+    SetShield,
+    StartSoon,
+    _explore,
+    allowed,
+    run,
+)
 from trio_tools.reference._machine import Machine
-from trio_tools.reference.soak import SoakReport, main, soak
+from trio_tools.reference.soak import SoakReport, is_fault_of_trio, main, soak
 
 
 def test_a_soak_counts_what_it_compared() -> None:
@@ -73,6 +84,30 @@ def test_the_module_runs_as_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
         runpy.run_module("trio_tools.reference.soak", run_name="__main__")
 
     assert left.value.code == 0
+
+
+def test_the_known_fault_of_trio_is_counted_and_is_no_disagreement(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails once trio has mended it: then the count goes, and the paragraph on the page."""
+    program = Program(
+        Nursery(
+            "n",
+            StartSoon("n", Scope("s", CancelPoint())),
+            StartSoon("n", SetShield("s", True)),
+            Cancel("n"),
+        )
+    )
+
+    def always_this(pick: object, grammar: object) -> Program:
+        return program
+
+    monkeypatch.setattr("trio_tools.reference.soak.draw_program", always_this)
+    report = soak(12, seed=1)
+    endings = {repr(run(program, seed=seed).ending) for seed in range(12)}
+
+    assert endings == {"Returned()", "Group(members=(Failed(error='AssertionError'),))"}
+    assert 0 < report.fault_of_trio < 12
+    assert report.disagreements == []
+    assert not is_fault_of_trio(Program(Scope("s", CancelPoint())), run(program, seed=1))
 
 
 def test_an_empty_report_has_a_rate_of_zero() -> None:

@@ -39,6 +39,7 @@ from ._shrink import shrink
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from ._outcome import Outcome
     from ._program import Program
 
 # Small programs meet every pair of rules often; large ones meet what nobody thought of.
@@ -68,6 +69,8 @@ class SoakReport:
     """Permitted outcomes of all programs together."""
     too_large: int = 0
     """Programs with too many schedules to try them all; not counted among the others."""
+    fault_of_trio: int = 0
+    """Programs that met the one known fault of trio (see `is_fault_of_trio`); no disagreements."""
     seconds: float = 0.0
     disagreements: list[Program] = field(factory=list["Program"])
 
@@ -79,6 +82,7 @@ class SoakReport:
             f"{self.with_choice} of them may end in more than one way",
             f"{self.outcomes} outcomes permitted in all",
             f"{self.too_large} more were left out, with too many schedules to try",
+            f"{self.fault_of_trio} met the known fault of trio in checkpoint_if_cancelled",
             f"{len(self.disagreements)} disagreements",
         ]
         for program in self.disagreements:
@@ -116,7 +120,10 @@ def soak(
             report.too_large += 1
             continue
         schedule = rng.getrandbits(32)
-        if run(program, seed=schedule, interleaving=True) not in permitted:
+        observed = run(program, seed=schedule, interleaving=True)
+        if is_fault_of_trio(program, observed):
+            report.fault_of_trio += 1
+        elif observed not in permitted:
             report.disagreements.append(shrink(program, _disagrees(schedule, limit)))
         report.programs += 1
         report.with_choice += len(permitted) > 1
@@ -127,9 +134,22 @@ def soak(
     return report
 
 
+def is_fault_of_trio(program: Program, observed: Outcome) -> bool:
+    """Says whether trio stumbled over an assertion of its own in `checkpoint_if_cancelled`.
+
+    It holds that a task which found itself cancelled will raise at the checkpoint that follows. If another
+    task raises a shield in between, that checkpoint ends well, and the next line says that this should never
+    happen. The model lets the cancel point end well too.
+    """
+    kinds = {type(op) for op in program.walk()}
+    return {CancelPoint, SetShield} <= kinds and "AssertionError" in repr(observed.ending)
+
+
 def _disagrees(schedule: int, limit: int) -> Callable[[Program], bool]:
     def check(program: Program) -> bool:
         observed = run(program, seed=schedule, interleaving=True)
+        if is_fault_of_trio(program, observed):
+            return False
         return observed not in allowed(program, interleaving=True, limit=limit)
 
     return check
