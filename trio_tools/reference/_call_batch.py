@@ -22,7 +22,6 @@ class Batch:
         committed: how many calls are published.
         failed: the cause of siblings once a call is known to be FAILED (`BA-11`).
         decided: what each call came to before its commit, by position; the flag is the path.
-        doubtful: whether calls whose arguments the schema refuses count as parallel.
         live: the started calls that are not decided yet.
     """
 
@@ -37,7 +36,6 @@ class Batch:
     decided: dict[int, tuple[Verdict, bool]] = field(factory=dict[int, tuple[Verdict, bool]])
     never: set[int] = field(factory=set[int])
     live: set[int] = field(factory=set[int])
-    doubtful: dict[Call, bool] = field(factory=dict[Call, bool])
 
     def run(self) -> Flow[list[Verdict]]:
         """Run the batch; raises `Cancelled` by `BA-12`."""
@@ -112,18 +110,9 @@ class Batch:
         return True
 
     def parallel(self, call: Call) -> bool:
-        """Whether the call may overlap its neighbours (`BA-2`).
-
-        Refused arguments make it exclusive; whether those count that only the tool's schema refuses is open.
-        """
+        """Whether the call may overlap its neighbours (`BA-2`)."""
         tool = self.life.bench.visible(call.tool)
-        if tool is None or not tool.parallel or call.arguments == "lossy":
-            return False
-        if call.arguments == "fine":
-            return True
-        if call not in self.doubtful:
-            self.doubtful[call] = not self.life.world.kernel.choices.pick(2)
-        return self.doubtful[call]
+        return tool is not None and tool.parallel and call.arguments != "lossy"
 
     def overlap(self, index: int, call: Call) -> Flow[None]:
         """Run wrappers and body beside those of the neighbours (`BA-5`)."""
