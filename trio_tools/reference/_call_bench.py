@@ -163,6 +163,14 @@ class Bench:
         name another.
         """
         self.kernel.looks((call.scope, call.sibling))
+        now = self.now
+        if not (
+            call.ambient
+            or call.scope.cancelled(now)
+            or call.sibling.cancelled(now)
+            or call.entry.cancelled(now)
+        ):
+            return None
         ambient = call.ambient or self._observed(call, node or self.kernel.current.node, since)
         if keep:
             call.ambient = ambient
@@ -184,12 +192,12 @@ class Bench:
         A shield between here and the entry hides them (`WR-8`).
         """
         ambient = call.entry
-        if ambient not in node.visible() or not ambient.cancelled(self.now):
+        if ambient not in node.visible or not ambient.cancelled(self.now):
             return None
         found: list[Cause] = []
         deadlines = [math.inf]
         requests = [math.inf]
-        for link in ambient.visible():
+        for link in ambient.visible:
             owner = link.owner
             if isinstance(owner, Delegation):
                 enclosing = self.delegation(owner.call, owner.added, link, since=owner.began, keep=False)
@@ -223,7 +231,7 @@ class Bench:
         best: First | None = None if caller is None else (caller, None)
         lexical = [
             source
-            for link in node.visible()
+            for link in node.visible
             if link.role == "wrapper" and link.owner is call
             for source in link.sources
         ]

@@ -83,11 +83,11 @@ class Source:
     noticed: Cause | None = None
     ahead: bool = False
 
-    def family(self) -> "Iterator[Source]":
-        """Iterate over this and everything whose cancellation is this one's too."""
-        yield self
-        for parent in self.parents:
-            yield from parent.family()
+    family: "tuple[Source, ...]" = field(init=False)
+    """This and everything whose cancellation is this one's too."""
+
+    def __attrs_post_init__(self) -> None:
+        self.family = (self, *(member for parent in self.parents for member in parent.family))
 
     def causes(self, now: float) -> list[Cause]:
         """Return what cancelled this first, if it is cancelled at ``now``; several only at a tie.
@@ -129,11 +129,7 @@ class Source:
 
     def cancelled(self, now: float) -> bool:
         """Whether this is cancelled at ``now``, by the clock and not by a flag."""
-        return (
-            self.deadline <= now
-            or self.requested is not None
-            or any(parent.cancelled(now) for parent in self.parents)
-        )
+        return any(source.deadline <= now or source.requested is not None for source in self.family)
 
     def request(self, now: float) -> None:
         """Cancel this at ``now``, if it is not cancelled already (`SC-4`).
@@ -146,7 +142,7 @@ class Source:
 
     def next_deadline(self) -> float:
         """Return the earliest deadline of this and its parents."""
-        return min([self.deadline, *(parent.next_deadline() for parent in self.parents)])
+        return min([source.deadline for source in self.family])
 
 
 @final
@@ -161,6 +157,8 @@ class Node:
         role: what the link stands for: ``ambient``, ``phase``, ``added``, ``wrapper``, ``fused``,
             ``nursery`` or ``shield``.
         owner: the object the link belongs to, if a rule asks for it.
+        visible: the links from here outwards, up to and including the first shield.
+        members: their sources, and the parents of these.
     """
 
     outside: "Node | None"
@@ -168,23 +166,23 @@ class Node:
     shield: bool = False
     role: str = "ambient"
     owner: object = None
+    visible: "tuple[Node, ...]" = field(init=False)
+    members: frozenset[Source] = field(init=False)
 
-    def visible(self) -> "Iterator[Node]":
-        """Iterate over the links from here outwards, up to and including the first shield."""
-        node: Node | None = self
-        while node is not None:
-            yield node
-            node = None if node.shield else node.outside
+    def __attrs_post_init__(self) -> None:
+        own = frozenset(member for source in self.sources for member in source.family)
+        if self.shield or self.outside is None:
+            self.visible, self.members = (self,), own
+        else:
+            self.visible, self.members = (self, *self.outside.visible), own | self.outside.members
 
     def cancelled(self, now: float) -> bool:
         """Whether any visible source is cancelled at ``now``."""
-        return any(source.cancelled(now) for node in self.visible() for source in node.sources)
+        return any(source.deadline <= now or source.requested is not None for source in self.members)
 
     def next_deadline(self) -> float:
         """Return the earliest visible deadline."""
-        return min(
-            (source.next_deadline() for node in self.visible() for source in node.sources), default=math.inf
-        )
+        return min([source.deadline for source in self.members], default=math.inf)
 
 
 @final
@@ -335,8 +333,7 @@ class Kernel:
 
     def _resume(self, task: Task) -> None:
         self.current = task
-        for node in task.node.visible():
-            self.looks(node.sources)
+        self.trail[-1].reads.update(task.node.members)
         # Last in the list, so that the default order is first come, first served.
         self.tasks.remove(task)
         try:
@@ -364,7 +361,7 @@ class Kernel:
         """Note that the running task looked whether these are cancelled."""
         reads = self.trail[-1].reads
         for source in sources:
-            reads.update(source.family())
+            reads.update(source.family)
 
     def request(self, source: Source) -> None:
         """Cancel ``source`` now, from the running task."""
