@@ -177,7 +177,12 @@ def cleans_up_in_time(seen: Observation, subject: Subject) -> Iterable[Complaint
 def leaves_no_task(seen: Observation, _subject: Subject) -> Iterable[Complaint] | None:
     if seen.stuck:
         return None
-    left = tuple(f"task {lane.name}" + (f" at {site}" if site else "") for lane, site in seen.tasks)
+    left = tuple(
+        f"task {lane.name}"
+        + (f" at {site}" if site else "")
+        + (f", started at {lane.started}" if lane.started else "")
+        for lane, site in seen.tasks
+    )
     return [Complaint("a task outlived the call", seen.fired_site, left)] if left else []
 
 

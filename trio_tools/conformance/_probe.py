@@ -32,6 +32,7 @@ what trio notes with each cancellation: a reason, and the task that asked for it
 `TOKEN` as the one or, for the moment of the request, as the name of the other.
 """
 
+import inspect
 import signal
 import time
 from collections.abc import Callable, Coroutine, Generator
@@ -109,12 +110,14 @@ class Lane:
         name: the task's name.
         task: the task while it lives, None once it has ended.
         coroutine: what it runs.
+        started: the line of the tool that started it, None for the body's own.
     """
 
     number: int
     name: str
     task: trio.lowlevel.Task | None
     coroutine: Any
+    started: Site | None = None
 
 
 @final
@@ -321,7 +324,8 @@ class Probe(trio.abc.Instrument):
             return
         if spawner not in self._family or self._acting:
             return
-        lane = Lane(len(self.lanes), task.name, task, task.coro)
+        started = site_of_frame(inspect.currentframe())
+        lane = Lane(len(self.lanes), task.name, task, task.coro, started)
         self.lanes.append(lane)
         self._family[task] = lane
         task.coro = _stepped_task(task.coro, lane, self)
