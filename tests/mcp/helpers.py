@@ -86,11 +86,12 @@ def runs(pid: int) -> bool:
 async def written(file: Path) -> int:
     """Wait until a number stands in ``file``."""
     with trio.fail_after(20):
-        while (number := _number_in(file)) is None:  # noqa: ASYNC110  (the other process cannot tell us)
+        while (number := number_in(file)) is None:  # noqa: ASYNC110  (the other process cannot tell us)
             await trio.sleep(0.005)
     return number
 
 
-def _number_in(file: Path) -> int | None:
+def number_in(file: Path) -> int | None:
+    """Return the number that stands in ``file``, or None while none does."""
     text = file.read_text() if file.exists() else ""
     return int(text) if text else None

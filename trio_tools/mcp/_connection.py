@@ -62,6 +62,9 @@ _NOTICE_SECONDS: Final = 1.0
 # How long leaving a session may take, which over HTTP says goodbye.
 _GOODBYE_SECONDS: Final = 3.0
 _MOST_PAGES: Final = 1000
+# Far from the ids that the SDK gives its own requests, counting from one, so that they never meet. They are
+# numbers because servers exist that know no others.
+_FIRST_ID: Final = 1_000_001
 
 
 @final
@@ -114,7 +117,7 @@ class Connection:
     _grace: float
     _start_seconds: float
     tools: tuple[Tool, ...] = field(default=(), init=False)
-    _serial: "itertools.count[int]" = field(factory=lambda: itertools.count(1), init=False)
+    _serial: "itertools.count[int]" = field(factory=lambda: itertools.count(_FIRST_ID), init=False)
     _exchanges: dict[RequestId, _Exchange] = field(factory=dict[RequestId, _Exchange], init=False)
     _starting: trio.CancelScope = field(factory=trio.CancelScope, init=False)
     _opened: trio.Event = field(factory=trio.Event, init=False)
@@ -165,7 +168,7 @@ class Connection:
             raise self._fault or TransportError(
                 f'the connection to server "{self.server}" is closed; open it again'
             )
-        exchange = _Exchange(f"call-{next(self._serial)}")
+        exchange = _Exchange(next(self._serial))
         self._exchanges[exchange.id] = exchange
         self._nursery.start_soon(self._perform, exchange, tool, arguments, on_progress)
         try:
