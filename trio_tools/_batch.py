@@ -19,7 +19,7 @@ from ._call import ExecutionToken, ToolCall
 from ._decisions import BatchPolicy
 from ._fusion import Ambient
 from ._layer import Layer
-from ._leaves import capture_sync, one_of
+from ._leaves import capture_sync, close_coroutine, one_of
 from ._life import Life, Phase, Settings
 from ._pipeline import admit, ambient_cancelled, live, publish_unstarted, read_arguments
 from ._result import CancelCause, CauseKind, ToolOutcome, ToolResult
@@ -188,7 +188,9 @@ class _Batch:
             return False
         if isinstance(tool.concurrency_safe, bool):
             return tool.concurrency_safe
-        return capture_sync(tool.concurrency_safe, life.arguments).answer is True
+        answer = capture_sync(tool.concurrency_safe, life.arguments).answer
+        close_coroutine(answer)
+        return answer is True
 
     def _may_start(self, entry: _Entry) -> bool:
         if entry.exclusive:

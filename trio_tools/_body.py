@@ -8,14 +8,12 @@ Two nurseries stand around a body that asked for its context::
                              `- whatever the body started there
 
 A body can do anything to ``ctx.nursery``, even leave its scope, and wrecks nothing but the keeper's
-task. A body without a context can reach neither: it runs where the keeper would, and its fused scope is
-its sentinel too. Meanwhile the task
-that executes the call is parked with a `Sentry`: it cannot be interrupted, and takes note of an ambient
-cancellation when it comes.
+task. A body without a context can reach neither, and runs where the keeper would. Meanwhile the task
+that executes the call is parked with a `Sentry`: it cannot be interrupted, and takes note when it is
+asked to cancel.
 """
 
 import threading
-from contextlib import AbstractContextManager
 from functools import partial
 from typing import Final
 
@@ -47,19 +45,18 @@ async def run_body(life: Life, sources: tuple[Source, ...], tool: Tool, bound: o
     """
     attempt = Attempt(life, tool, bound, sources)
     life.delegation = sources
+    executing = life.task
     sentry = Sentry(partial(_asked_to_cancel, attempt))
     try:
         async with trio.open_nursery() as own:
             attempt.scope = own.cancel_scope
-            if tool.context_parameter is None:
-                own.start_soon(_run_alone, attempt, sentry, name=tool.name)
+            with governed(life, sources, own.cancel_scope):
+                run = _run_alone if tool.context_parameter is None else _keep
+                own.start_soon(run, attempt, sentry, name=tool.name)
                 await sentry.park()
-            else:
-                with governed(life, sources, own.cancel_scope):
-                    own.start_soon(_keep, attempt, sentry, name=tool.name)
-                    await sentry.park()
     except BaseException as raised:
         attempt.errors.append(raised)
+    life.task, life.nursery = executing, None
     life.scheduled = life.stale = True
     return _settle(attempt)
 
@@ -75,9 +72,9 @@ def _asked_to_cancel(attempt: Attempt, interrupt: BaseException | None) -> None:
 
 
 async def _run_alone(attempt: Attempt, sentry: Sentry) -> None:
-    """Run a body that has no context; its fused scope surrounds nothing but its function."""
+    """Run a body that has no context."""
     try:
-        await _invoke(attempt, governed(attempt.life, attempt.sources), None)
+        await _invoke(attempt, None)
     finally:
         sentry.release()
 
@@ -86,7 +83,7 @@ async def _keep(attempt: Attempt, sentry: Sentry) -> None:
     """Hold the call's nursery open for the body, where it can be wrecked without harm to the caller."""
     try:
         async with trio.open_nursery() as nursery:
-            attempt.nursery = nursery
+            attempt.nursery = attempt.life.nursery = nursery
             nursery.start_soon(_run_in_nursery, attempt, nursery, name=attempt.tool.name)
     except BaseException as raised:
         attempt.errors.append(raised)
@@ -96,21 +93,21 @@ async def _keep(attempt: Attempt, sentry: Sentry) -> None:
 
 async def _run_in_nursery(attempt: Attempt, nursery: trio.Nursery) -> None:
     """Run a body in the call's nursery, which ends with it unless it returned (`BO-11`, `NE-8`)."""
-    await _invoke(attempt, trio.CancelScope(), ToolContext(attempt))
+    await _invoke(attempt, ToolContext(attempt))
     if not attempt.returned:
         attempt.cancelled_itself = nursery.cancel_scope.cancel_called
         nursery.cancel_scope.cancel()
 
 
-async def _invoke(
-    attempt: Attempt, sentinel: AbstractContextManager[object], context: ToolContext | None
-) -> None:
+async def _invoke(attempt: Attempt, context: ToolContext | None) -> None:
     attempt.life.task = trio.lowlevel.current_task()
-    if attempt.tool.is_async:
-        await _invoke_async(attempt, sentinel, context)
-    else:
-        with sentinel:
+    try:
+        if attempt.tool.is_async:
+            await _invoke_async(attempt, context)
+        else:
             await _invoke_in_thread(attempt, context)
+    finally:
+        attempt.life.task = None
 
 
 def _may_invoke(attempt: Attempt) -> bool:
@@ -124,13 +121,12 @@ def _may_invoke(attempt: Attempt) -> bool:
     return True
 
 
-async def _invoke_async(
-    attempt: Attempt, sentinel: AbstractContextManager[object], context: ToolContext | None
-) -> None:
+async def _invoke_async(attempt: Attempt, context: ToolContext | None) -> None:
     if not _may_invoke(attempt):
         return
     attempt.life.begun()
     # trio is silent when a task ends with a scope left open; leaving this one makes it an error.
+    sentinel = trio.CancelScope()
     sentinel.__enter__()
     try:
         attempt.value = await attempt.tool.invoke(attempt.bound, context)  # pyright: ignore[reportGeneralTypeIssues]
@@ -192,7 +188,6 @@ def _settle(attempt: Attempt) -> ToolResult:
     """Classify a body that is quiet (`BO-4` to `BO-10`); only an interrupt is raised."""
     life = attempt.life
     attempt.settled = True
-    life.task = None
     leaves = _leaves(attempt)
     if attempt.invoked:
         life.settle(_settlement(attempt, leaves.errors or leaves.interrupts))

@@ -27,8 +27,8 @@ def fresh_call_id() -> str:
 class ExecutionToken:
     """An opaque mark of one execution, minted by the registry and compared by identity (`NE-1`)."""
 
-    __slots__ = ("__weakref__", "execution")
-    execution: object
+    __slots__ = ("__weakref__", "_execution")
+    _execution: object
 
     def __init__(self) -> None:
         raise TypeError("a token is minted by the registry, one for each execution")

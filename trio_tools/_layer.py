@@ -230,7 +230,9 @@ class Layer:
                 that is not inherited.
         """
         if self._parent is None:
-            raise RegistrationError("the root layer inherits nothing to restrict: restrict a child layer")
+            raise RegistrationError(
+                f"the root layer inherits nothing: restrict a child layer; known are {self._known()}"
+            )
         if allow is None and deny is None:
             raise RegistrationError(f"restrict needs allow= or deny=; known are {self._known()}")
         restriction = _Restriction(
@@ -245,8 +247,7 @@ class Layer:
         return Registration(undo)
 
     def _known(self) -> str:
-        assert self._parent is not None
-        return ", ".join(sorted(self._parent._visible())) or "no tools"
+        return ", ".join(sorted((self._parent or self)._visible())) or "no tools"
 
     def _inherited_names(self, names: Iterable[str]) -> frozenset[str]:
         if isinstance(names, str | bytes):

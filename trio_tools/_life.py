@@ -76,6 +76,7 @@ class Life:
     tool: Tool | None = None
     phase: Phase = Phase.ENTRY
     task: trio.lowlevel.Task | None = None
+    nursery: trio.Nursery | None = None
     dispatched: bool = False
     settled: bool = False
     settlement: Settlement = Settlement.NOT_DISPATCHED
@@ -127,7 +128,7 @@ class Life:
         self.flights: Final = flights
         self.nest: Final = nest
         self.token: Final = ExecutionToken.__new__(ExecutionToken)
-        self.token.execution = self
+        self.token._execution = self  # pyright: ignore[reportPrivateUsage]
         self.spans: Final[list[FusedScope]] = []
         self.contexts: Final[list[Context | list[Context]]] = []
         self.proceeded: Final[list[ToolResult]] = []
@@ -135,7 +136,7 @@ class Life:
 
     def end(self) -> None:
         """Let go of the call, which is published: nothing may be nested in it any more."""
-        self.token.execution = None
+        self.token._execution = None  # pyright: ignore[reportPrivateUsage]
         self.lifetime.dismiss(self)
         self.flights.pop(self, None)
 
@@ -258,26 +259,43 @@ class Life:
             )
         )
 
-    def stuck_at(self, now: float, /) -> str | None:
-        """Describe since when the call has been cancelled and where it waits, None while it is not."""
+    def cancelled_since(self, now: float, /) -> float | None:
+        """Return the time at which the call was cancelled, None while it is not."""
         cause = self.cause_at(now)
-        if cause is None:
-            return None
+        return None if cause is None else cause.at
+
+    def describe_stuck(self, now: float, /) -> str:
+        """Say since when the call has been cancelled, by what, and where it waits."""
+        cause = self.cause_at(now)
+        assert cause is not None
         return (
             f"tool call {self.name!r} ({self.call_id}) was cancelled {now - cause.at:.1f} s ago "
             f"({cause.kind} {cause.name!r}) and is still in phase {self.phase.value}, at {self.await_line()}"
         )
 
     def await_line(self) -> str | None:
-        """Return where the call's task is parked, ``file:line, in function``, None where unknown."""
-        if self.task is None:
-            return None
-        frames = list(self.task.iter_await_frames())
-        ours = [frame for frame in frames if "/trio/" not in frame[0].f_code.co_filename] or frames
-        if not ours:
-            return None
-        frame, line = ours[-1]
-        return f"{frame.f_code.co_filename}:{line}, in {frame.f_code.co_qualname}"
+        """Return where the call is parked, as ``file:line, in function``, None where that cannot be told.
+
+        In its body, in a task that the body left to its nursery, or in a hook.
+        """
+        tasks = () if self.nursery is None else tuple(self.nursery.child_tasks)
+        for task in (self.task, *tasks):
+            if task is not None and (line := _await_line(task)) is not None:
+                return line
+        return None
+
+
+def _await_line(task: trio.lowlevel.Task) -> str | None:
+    try:
+        frames = list(task.iter_await_frames())
+    except AttributeError:
+        # Older versions of trio stumble over a task that runs or has ended.
+        return None
+    theirs = [frame for frame in frames if "/trio/" not in frame[0].f_code.co_filename] or frames
+    if not theirs:
+        return None
+    frame, line = theirs[-1]
+    return f"{frame.f_code.co_filename}:{line}, in {frame.f_code.co_qualname}"
 
 
 @final
@@ -306,7 +324,8 @@ class governed:  # noqa: N801  (reads as the statement it is: `with governed(lif
 
 def life_of(token: ExecutionToken) -> Life | None:
     """Return the call that ``token`` marks while it is in flight; for the registry alone."""
-    return token.execution if isinstance(token.execution, Life) else None
+    life = token._execution  # pyright: ignore[reportPrivateUsage]
+    return life if isinstance(life, Life) else None
 
 
 @final

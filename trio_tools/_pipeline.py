@@ -73,6 +73,7 @@ async def live(life: Life, turn: Turn | None = None) -> ToolResult:
 
     An interrupt is raised after the publication; nothing else is.
     """
+    life.task = trio.lowlevel.current_task()
     try:
         decided = (
             materialize(life)

@@ -39,6 +39,7 @@ import math
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Final, Protocol, cast, final
+from weakref import WeakKeyDictionary
 
 import trio
 from attrs import define, field
@@ -57,8 +58,12 @@ STUCK_AFTER: Final = 10.0
 class AttachedCall(Protocol):
     """A call as its lifetime sees it: something that has not published yet."""
 
-    def stuck_at(self, now: float, /) -> str | None:
-        """Describe since when the call has been cancelled and where it waits, None while it is not."""
+    def cancelled_since(self, now: float, /) -> float | None:
+        """Return the time at which the call was cancelled, None while it is not."""
+        ...
+
+    def describe_stuck(self, now: float, /) -> str:
+        """Say since when the call has been cancelled and where it waits."""
         ...
 
 
@@ -77,7 +82,7 @@ class Lifetime:
     _children: dict["Lifetime", None] = field(factory=dict, init=False)  # pyright: ignore[reportUnknownVariableType]
     _fused: dict[FusedScope, None] = field(factory=dict[FusedScope, None], init=False)
     _calls: dict[AttachedCall, None] = field(factory=dict[AttachedCall, None], init=False)
-    _dismissal: trio.Event | None = field(default=None, init=False)
+    _change: trio.Event | None = field(default=None, init=False)
     _watch: "_Watch | None" = field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -189,8 +194,7 @@ class Lifetime:
         """Detach ``call``: it has published."""
         for lifetime in self._chain():
             lifetime._calls.pop(call, None)
-            if lifetime._dismissal is not None:
-                lifetime._dismissal.set()
+            lifetime.changed()
 
     def _chain(self) -> list["Lifetime"]:
         chain: list[Lifetime] = [self]
@@ -201,21 +205,27 @@ class Lifetime:
     async def drain(self) -> None:
         """Wait until every attached call has published (`SC-10`)."""
         while self._calls:
-            await self.next_dismissal()
+            await self.next_change()
 
-    async def next_dismissal(self) -> None:
-        """Wait until a call has published."""
-        if self._dismissal is None or self._dismissal.is_set():
-            self._dismissal = trio.Event()
-        await self._dismissal.wait()
+    async def next_change(self) -> None:
+        """Wait until a call has published, or one more is cancelled."""
+        if self._change is None or self._change.is_set():
+            self._change = trio.Event()
+        await self._change.wait()
+
+    def changed(self) -> None:
+        """Wake whoever waits for the next change."""
+        if self._change is not None:
+            self._change.set()
 
     def watched_by(self, watch: "_Watch") -> None:
         """Let ``watch`` report the calls of this lifetime."""
         self._watch = watch
 
-    def stuck_calls(self, now: float) -> list[str]:
-        """Describe the attached calls that are cancelled and have not settled."""
-        return [line for call in tuple(self._calls) if (line := call.stuck_at(now)) is not None]
+    def stuck_calls(self, now: float) -> dict[AttachedCall, float]:
+        """Return the attached calls that are cancelled and have not settled, and since when."""
+        calls = tuple(self._calls)
+        return {call: since for call in calls if (since := call.cancelled_since(now)) is not None}
 
 
 @final
@@ -486,22 +496,37 @@ class _Watch:
             self.lifetime.cancel(CauseKind.CALLER, self.lifetime.name, type(error).__name__, now)
 
     def alarm(self) -> None:
-        if not self._alarmed and not self._left.is_set():
+        if self._alarmed:
+            self.lifetime.changed()
+        elif not self._left.is_set():
             self._alarmed = True
             self._nursery.start_soon(self._report_stuck_calls, name=f"stuck calls of {self.lifetime.name!r}")
 
     async def _report_stuck_calls(self) -> None:
-        """Say, again and again, which cancelled calls have not settled: waiting is visible."""
-        pause = STUCK_AFTER
+        """Say, again and again, which cancelled calls have not settled: waiting is visible.
+
+        Each is told 10 seconds after it was cancelled, then after 20 more, 40 more, and so on.
+        """
+        # Told weakly: a task that waits must not keep alive what has been published meanwhile.
+        due: WeakKeyDictionary[AttachedCall, float] = WeakKeyDictionary()
         with trio.CancelScope(shield=True):
-            while self.lifetime.stuck_calls(trio.current_time()):
-                with trio.move_on_after(pause):
-                    await self.lifetime.next_dismissal()
-                    continue
-                for line in self.lifetime.stuck_calls(trio.current_time()):
-                    logger.warning("%s", line)
-                pause *= 2
+            while (at := self._next_warning(due)) is not None:
+                with trio.move_on_at(at):
+                    await self.lifetime.next_change()
+                self._warn(due)
         self._alarmed = False
+
+    def _next_warning(self, due: WeakKeyDictionary[AttachedCall, float]) -> float | None:
+        stuck = self.lifetime.stuck_calls(trio.current_time())
+        return min((due.setdefault(call, since + STUCK_AFTER) for call, since in stuck.items()), default=None)
+
+    def _warn(self, due: WeakKeyDictionary[AttachedCall, float]) -> None:
+        now = trio.current_time()
+        for call, since in self.lifetime.stuck_calls(now).items():
+            at = due.get(call, math.inf)
+            if at <= now:
+                logger.warning("%s", call.describe_stuck(now))
+                due[call] = at + (at - since) + STUCK_AFTER
 
 
 def _only_cancelled(error: BaseException) -> bool:
