@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -202,3 +203,10 @@ def test_the_text_that_is_stored_is_that_of_the_filtered_step(step: RunStep, lev
 
     assert json.loads(text) == step_to_json(filter_step(step, level))
     assert structure_step(text) == filter_step(step, level)
+
+
+@pytest.mark.rule("TR-12")
+def test_what_does_not_come_to_rest_is_masked_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trio_tools.trace._privacy._SECRETS", ((re.compile(r"\Z"), "x"),))
+
+    assert mask_text("grows with every pass") == "[redacted]"

@@ -600,3 +600,39 @@ async def test_recording_logs_no_content(breaking: Breaking, caplog: pytest.LogC
 
     assert "MARKER" not in caplog.text
     assert "MARKER" not in str(raised.value)
+
+
+def test_a_step_may_be_recorded_where_no_loop_runs() -> None:
+    rows: list[Any] = []
+
+    async def main() -> None:
+        async with open_store(":memory:") as store:
+            traces.append(RunTrace("r", store=store))
+            rows.extend((await store.load("r")).events)
+
+    traces: list[RunTrace] = []
+    trio.run(main)
+    traces[0].record(RunStep(kind="llm", content="late"))
+
+    assert [step.content for step in traces[0].steps] == ["late"]
+    assert rows == []
+
+
+@pytest.mark.rule("TR-6")
+async def test_a_call_that_is_cancelled_already_gets_no_fence(breaking: Breaking) -> None:
+    async def cancel(execution: DispatchExecution, proceed: Any) -> ToolResult:
+        scopes[0].cancel()
+        return await proceed(execution)
+
+    scopes: list[Any] = []
+    async with serving(breaking) as store:
+        registry = make_registry()
+        registry.wrap(cancel)
+        RunTrace("r", store=store).attach(registry)
+        async with open_call_scope() as scope:
+            scopes.append(scope)
+            result = await registry.execute(ToolCall(name="pay", arguments={"seconds": 0.0}, scope=scope))
+        await store.flush()
+
+    assert result.code == "ABORTED_BEFORE_DISPATCH"
+    assert not [sql for sql in breaking.written if "INSERT INTO trio_fences" in sql]

@@ -14,6 +14,7 @@ import trio
 
 from tests.trace.test_recorder import make_registry
 from trio_tools import ToolCall, open_call_scope
+from trio_tools.cli import _runs as runs_command
 from trio_tools.cli import main
 from trio_tools.trace import RunTrace, open_store, render_runs
 
@@ -157,6 +158,32 @@ def test_a_run_that_has_ended_cannot_be_cancelled(path: str, capsys: pytest.Capt
 
     assert (status, out) == (1, "")
     assert err == "run first has ended, or was asked before\n"
+
+
+def test_a_terminal_gets_the_same_in_a_form_of_its_own(
+    path: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(runs_command, "_on_terminal", lambda: True)
+    monkeypatch.setenv("COLUMNS", "140")
+    _, listed, _ = run(capsys, "--store", path, "--language", "de")
+    _, none, _ = run(capsys, "--store", path, "--language", "de", "--outcome", "unknown")
+    _, shown, _ = run(capsys, "show", "second", "--store", path, "--language", "de")
+
+    assert "abgebrochen" in listed
+    assert "second" in listed
+    assert none == "keine Läufe\n"
+    assert "toolOutcome=cancelled" in shown
+
+
+def test_a_missing_driver_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    monkeypatch.delitem(sys.modules, "trio_tools.trace._postgres", raising=False)
+    status, _, err = run(capsys, "--store", "postgresql:///nowhere")
+
+    assert status == 1
+    assert "trio-tools[trace-postgres]" in err
 
 
 PROGRAM = """

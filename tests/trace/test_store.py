@@ -557,3 +557,81 @@ def test_a_read_sees_a_damaged_text_instead_of_failing(tmp_path: Path) -> None:
     database.close()
 
     assert rows == [("\N{REPLACEMENT CHARACTER}a",)]
+
+
+async def test_a_database_with_tables_of_its_own_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "other.db"
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE trio_events (mine TEXT)")
+    connection.commit()
+    connection.close()
+    with pytest.raises(RunStoreError, match="cannot be used as a store"):
+        async with open_store(path):
+            raise AssertionError("opened")
+    connection = sqlite3.connect(path)
+    tables = connection.execute("SELECT name FROM sqlite_master").fetchall()
+    connection.close()
+
+    assert tables == [("trio_events",)]
+
+
+def test_a_database_that_is_closed_says_so() -> None:
+    database = SqliteDatabase(":memory:")
+
+    for use in (lambda: database.update("x", ()), lambda: database.read("x"), lambda: database.write((), ())):
+        with pytest.raises(RunStoreError, match="closed"):
+            use()
+
+
+async def test_runs_that_cannot_be_marked_as_ended_are_logged(
+    breaking: Breaking, caplog: pytest.LogCaptureFixture
+) -> None:
+    breaking.fail_texts = {"SET finished_at"}
+    async with serving(breaking) as store:
+        put(store.writer("r"), "1")
+
+    assert "could not be marked as ended" in caplog.text
+
+
+async def test_rows_for_which_there_is_no_thread_are_reported_as_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    errors: list[BaseException | None] = []
+    run_sync = trio.to_thread.run_sync
+
+    async def refuse(*arguments: Any, **options: Any) -> Any:
+        raise RuntimeError("can't start new thread")
+
+    async def run() -> None:
+        async with open_store(tmp_path / "runs.db") as store:
+            writer = store.writer("r")
+            await store.flush()
+            monkeypatch.setattr(trio.to_thread, "run_sync", refuse)
+            lost = Unit(writer, events=(event(),))
+            with pytest.raises(RunStoreError, match="new thread"):
+                await writer.commit(lost)
+            monkeypatch.setattr(trio.to_thread, "run_sync", run_sync)
+            errors.append(lost.error)
+
+    with pytest.raises(RunStoreError, match="new thread"):
+        await run()
+
+    assert isinstance(errors[0], RuntimeError)
+
+
+@pytest.mark.postgres
+async def test_a_server_that_is_not_there_is_one_error(tmp_path: Path) -> None:
+    with pytest.raises(RunStoreError, match="cannot be used as a store"):
+        async with open_store(f"postgresql://nobody@/nowhere?host={tmp_path}"):
+            raise AssertionError("opened")
+
+
+@pytest.mark.postgres
+def test_a_postgres_database_that_is_closed_says_so(postgres_url: str) -> None:
+    from trio_tools.trace._postgres import PostgresDatabase
+
+    database = PostgresDatabase(postgres_url)
+    database.open()
+    database.close()
+    with pytest.raises(RunStoreError, match="closed"):
+        database.read("SELECT 1")

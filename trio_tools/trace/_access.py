@@ -23,11 +23,6 @@ class Access:
         self._writing: Final = trio.CapacityLimiter(1)
         self._reading: Final = trio.CapacityLimiter(1)
 
-    @property
-    def closed(self) -> bool:
-        """Whether the database is closed."""
-        return self._closed
-
     async def open(self) -> None:
         """Connect, and bring the tables up to date."""
         await self.write(lambda database: database.open())

@@ -98,7 +98,7 @@ class RunTrace:
         """The round of the program's loop that the next tool steps belong to, at least 0; assign it."""
         return self._round
 
-    @round.setter  # noqa: A003
+    @round.setter
     def round(self, number: int) -> None:
         # Said here, to whoever assigns it: later there is only a call, which must not suffer for it.
         if type(number) is not int or number < 0:

@@ -62,6 +62,7 @@ class SqliteDatabase:
         try:
             _migrate(self._writer)
         except sqlite3.Error as error:
+            # A database of somebody else, say, that has a table of that name.
             self.close()
             raise RunStoreError(f"{self._path} cannot be used as a store: {error}") from error
         except RunStoreError:
@@ -116,7 +117,7 @@ class SqliteDatabase:
 
     def close(self) -> None:
         """Disconnect; the last connection to leave folds the log into the file."""
-        for connection in {self._reader, self._writer} - {None}:
+        for connection in (self._reader, self._writer):
             if connection is not None:
                 connection.close()
         self._reader = self._writer = None
