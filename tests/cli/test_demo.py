@@ -97,7 +97,7 @@ def test_without_a_repository_a_small_one_is_made_and_removed(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
-    status = main(["demo"])
+    status = main(["demo", "--timeline"])
     said = capsys.readouterr()
     made = said.out.partition("One batch on ")[2].partition(",")[0]
 
@@ -105,6 +105,7 @@ def test_without_a_repository_a_small_one_is_made_and_removed(
     assert not Path(made).exists()
     assert str(tmp_path / "state" / "trio-tools" / "runs.sqlite3") in said.out
     assert "TOOL_TIMEOUT" in said.out
+    assert "toolCause=deadline:timeout" in said.out
     assert 'read_file says: invalid arguments: "limit" must be an integer' in said.out
     assert "running wait_for_commit ...\n" in said.err
 

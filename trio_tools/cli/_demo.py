@@ -3,6 +3,7 @@
 import argparse
 import json
 import math
+import os
 import secrets
 import sys
 from collections.abc import AsyncGenerator, Sequence
@@ -26,7 +27,7 @@ from trio_tools import (
     TransportError,
     open_call_scope,
 )
-from trio_tools.trace import RunStore, RunStoreError, RunTrace, StepKind, open_store
+from trio_tools.trace import RunStore, RunStoreError, RunTimeline, RunTrace, StepKind, open_store, render
 
 from ._command import Subparsers
 from ._demo_repository import open_repository
@@ -72,7 +73,9 @@ def add_parser(subparsers: Subparsers) -> None:
         type=Path,
         help=f"the SQLite file to store the run in (default: {default_store()})",
     )
-    parser.add_argument("--json", action="store_true", help="print JSON instead of the table")
+    shape = parser.add_mutually_exclusive_group()
+    shape.add_argument("--json", action="store_true", help="print JSON instead of the table")
+    shape.add_argument("--timeline", action="store_true", help="print the run as it was recorded as well")
 
 
 @frozen
@@ -180,20 +183,22 @@ def run(args: argparse.Namespace) -> int:
     """Run the demo; 0 if each call ended as it should."""
     if find_spec("mcp") is None or find_spec("mcp_server_git") is None:
         raise CommandError(f"{_SERVER} is not installed; run: pip install 'trio-tools[mcp]' {_SERVER}")
-    store = default_store() if args.store is None else args.store
-
+    store = default_store() if args.store is None else Path(os.path.abspath(args.store))  # noqa: PTH100
     run_id = f"demo-{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(2)}"
 
     async def main() -> int:
+        timeline = ""
         try:
             async with open_repository(Path.cwd()) as (root, file), _open_store(store) as runs:
                 rows = await _run_batch(root, file, RunTrace(run_id, store=runs))
+                if args.timeline:
+                    timeline = render(await RunTimeline.load(runs, run_id))
         finally:
             if trio.current_effective_deadline() == -math.inf:
-                print(
-                    f"What was done so far is recorded as run {run_id} in {store.absolute()}", file=sys.stderr
-                )
-        _print(rows, root, store.absolute(), run_id, as_json=args.json)
+                print(f"What was done so far is recorded as run {run_id} in {store}", file=sys.stderr)
+        _print(rows, root, store, run_id, as_json=args.json)
+        if timeline:
+            print(f"\n{timeline}")
         return FINE if all(row.as_meant for row in rows) else FOUND
 
     try:
