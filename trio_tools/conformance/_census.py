@@ -6,6 +6,7 @@ import re
 import stat
 import sys
 import tempfile
+import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,12 +34,14 @@ class Census:
 
     Attributes:
         fds: the numbers of its open descriptors.
-        threads: the threads at work that were there before.
+        threads: the threads at work.
+        children: the numbers of its child processes.
         files: the names in the directory for temporary files.
     """
 
     fds: frozenset[str]
     threads: frozenset[int]
+    children: frozenset[str]
     files: frozenset[str]
 
 
@@ -84,12 +87,12 @@ def _fds() -> frozenset[str]:
 def take_census() -> Census:
     """Return what the process holds now, to be compared with later."""
     threads = frozenset(thread.ident or 0 for thread, _ in busy_threads())
-    return Census(_fds(), threads, frozenset(os.listdir(tempfile.gettempdir())))  # noqa: PTH208
+    return Census(_fds(), threads, frozenset(_children()), frozenset(os.listdir(tempfile.gettempdir())))  # noqa: PTH208
 
 
 def leftovers_since(before: Census) -> Leftovers:
     """Return what the process holds now beyond ``before``; about 50 microseconds when there is nothing."""
-    children = _children()
+    children = [pid for pid in _children() if pid not in before.children]
     fds = _fds()
     threads = [pair for pair in busy_threads() if pair[0].ident not in before.threads]
     files = os.listdir(tempfile.gettempdir())  # noqa: PTH208
@@ -104,7 +107,7 @@ def leftovers_since(before: Census) -> Leftovers:
         (sockets if target.startswith("socket:") else plain).append(f"descriptor {target}")
     return Leftovers(
         tuple(_describe_thread(frame) for _, frame in threads),
-        tuple(children),
+        tuple(_describe_child(pid) for pid in children),
         tuple(plain),
         tuple(sockets),
         tuple(sorted(_describe_file(name) for name in set(files) - before.files)),
@@ -128,21 +131,33 @@ def _children() -> list[str]:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
         return []
-    try:
-        pids = Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="ascii").split()
-    except OSError:
-        return ["a child process"]
-    return [f"child process {_command_of(pid)}" for pid in pids]
+    # Each thread has children of its own: trio starts processes in a worker thread.
+    pids = [pid for each in Path("/proc/self/task").glob("*/children") for pid in _words_of(each)]
+    return pids or [""]  # there is one, and this system does not say which
 
 
-def _command_of(pid: str) -> str:
+def _words_of(path: Path) -> list[str]:
     try:
-        command = (
-            Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
-        )
+        return path.read_text(encoding="ascii").split()
     except OSError:
-        command = ""
-    return repr(command[:80]) if command else "that has ended and was not awaited"
+        return []
+
+
+def _describe_child(pid: str) -> str:
+    place = Path("/proc") / pid
+    try:
+        for _ in range(20):
+            command = (place / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+            if command:
+                return f"child process {command[:80]!r}"
+            if (place / "stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[
+                0
+            ] == "Z":
+                return "child process that was not awaited"
+            time.sleep(0.001)  # it is only just becoming a program
+    except OSError:
+        pass
+    return "child process"
 
 
 def _describe_file(name: str) -> str:

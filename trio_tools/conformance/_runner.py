@@ -35,6 +35,9 @@ __all__ = ["Abandoned", "Runner", "Subject"]
 _HARD: Final = 20.0
 """How many times its limit a run may take before it is given up rather than observed to its end."""
 
+_WINDOWS: Final = 50
+"""How many times the loop is looked at before it counts as one that does not come to rest."""
+
 _DEPTH: Final = 512
 """How deep arguments may be nested, as in `trio_tools.Bounds`."""
 
@@ -268,11 +271,15 @@ class Runner:
             self.tainted = True
 
     async def _is_quiet(self) -> bool:
-        self._probe.stranger_steps = 0
-        for _ in range(2):
+        """Return whether the loop comes to rest; tasks of a fixture may have something left to do."""
+        for _ in range(_WINDOWS):
+            self._probe.stranger_steps = 0
             await trio.lowlevel.checkpoint()
-        # The two passes above are this task's own; anything beyond them is somebody else's.
-        return self._probe.stranger_steps <= 2
+            await trio.lowlevel.checkpoint()
+            # The two passes above are this task's own; anything beyond them is somebody else's.
+            if self._probe.stranger_steps <= 2:
+                return True
+        return False
 
     def _stuck(self, why: str) -> None:
         seen = self._seen
