@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import threading
 from collections.abc import Callable, Iterator
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 import trio
 from attrs import define, field
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.helpers import (
     GateRest,
@@ -252,6 +253,32 @@ async def test_only_an_exact_true_makes_a_call_parallel(autojump_clock: MockCloc
 
 
 @pytest.mark.rule("BA-2")
+async def test_a_coroutine_for_an_answer_is_closed_and_makes_the_call_exclusive(
+    autojump_clock: MockClock,
+) -> None:
+    registry, _, log = workshop()
+
+    async def later() -> bool:
+        return True
+
+    def safe(_arguments: Any) -> Any:
+        return later()
+
+    @registry.tool(concurrency_safe=safe)
+    async def mine(label: str) -> str:
+        log.note(f"begin {label}")
+        await trio.sleep(1)
+        return label
+
+    async with open_call_scope() as scope:
+        await registry.execute_batch(call(scope, "mine", label=label) for label in "ab")
+    gc.collect()
+
+    assert log.of("begin") == ["begin a", "begin b"]
+    assert trio.current_time() == 2.0
+
+
+@pytest.mark.rule("BA-2")
 async def test_a_function_decides_by_the_frozen_arguments(autojump_clock: MockClock) -> None:
     registry, _, log = workshop()
     asked: list[Any] = []
@@ -461,6 +488,35 @@ def test_where_no_wrapper_waits_bodies_are_invoked_in_call_order() -> None:
     orders = [trio.run(main) for _ in range(20)]
 
     assert orders == [["0", "1", "2", "3", "4", "5", "6", "7"]] * 20
+
+
+@pytest.mark.rule("BA-5", "BO-13")
+async def test_a_call_that_waits_for_a_thread_is_not_overtaken() -> None:
+    registry = Registry()
+    begun: list[str] = []
+
+    @registry.tool(concurrency_safe=True)
+    async def plain(label: str) -> None:
+        begun.append(label)
+
+    @registry.tool(concurrency_safe=True)
+    def threaded(label: str) -> None:
+        begun.append(label)
+
+    limiter = trio.to_thread.current_default_thread_limiter()
+    before, limiter.total_tokens = limiter.total_tokens, 1
+    try:
+        async with trio.open_nursery() as nursery, open_call_scope() as scope:
+            calls = [call(scope, name, label=name) for name in ("threaded", "plain")]
+            async with limiter:
+                nursery.start_soon(registry.execute_batch, calls)
+                await wait_all_tasks_blocked()
+            overtaken = list(begun)
+    finally:
+        limiter.total_tokens = before
+
+    assert overtaken == []
+    assert sorted(begun) == ["plain", "threaded"]
 
 
 @pytest.mark.rule("BA-5")

@@ -592,7 +592,7 @@ def test_a_name_that_is_not_inherited_cannot_be_restricted(name: str) -> None:
 @pytest.mark.parametrize("arguments", [{}, {"allow": ["a"]}, {"deny": ["a"]}, {"allow": ()}], ids=repr)
 def test_the_root_cannot_be_restricted(arguments: Any) -> None:
     registry, _, _ = three_tools()
-    with pytest.raises(RegistrationError, match="root"):
+    with pytest.raises(RegistrationError, match=r"root.*a, b, c"):
         registry.restrict(**arguments)
 
     assert names(registry) == ["a", "b", "c"]

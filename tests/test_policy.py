@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 import trio
@@ -497,7 +498,7 @@ async def test_a_malformed_decision_starts_no_body(
 @pytest.mark.rule("GA-6")
 @pytest.mark.parametrize(
     "answer",
-    [None, True, "ALLOWED_ONCE", Allow(), 1, "unknown"],
+    [None, True, "allowed_once", "ALLOWED_ONCE", Allow(), 1, "unknown", ANY, Subversive()],
     ids=lambda each: f"{type(each).__name__}",
 )
 async def test_an_unknown_approval_starts_no_body(autojump_clock: MockClock, answer: Any) -> None:
