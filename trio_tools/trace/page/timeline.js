@@ -160,7 +160,8 @@
       cell("time", clock(rows.second[i])),
       cell("kind", kindWord(kindOf(i))),
       element("div", { class: "tool", role: "gridcell", title: tool, style: `padding-left:${0.6 + Math.min(level, 12) * 1}rem` },
-        level ? element("span", { class: "nest", "aria-hidden": "true" }, "└") : null, tool),
+        level ? element("span", { class: "nest", "aria-hidden": "true" }, "└") : null,
+        tool || element("span", { class: "stand-in", "aria-hidden": "true" }, kindWord(kindOf(i)))),
       cell("outcome", outcome === "none" ? "" : element("span", { class: "badge", "data-outcome": outcome }, say(`runs.detail.outcome.${outcome}`))),
       cell("number round", rows.round[i] > 0 ? number(rows.round[i]) : ""),
       cell("number ms", rows.ms[i] > 0 ? number(rows.ms[i], 2) : ""),
@@ -221,7 +222,7 @@
     const head = $("head");
     const names = [["sequence", true], ["time"], ["kind"], ["tool"], ["outcome"], ["round", true], ["milliseconds", true]];
     head.replaceChildren(...names.map(([name, right]) =>
-      element("div", { class: right ? "number" : "", role: "columnheader" }, say(`runs.detail.${name}`))));
+      element("div", { class: `${right ? "number " : ""}${name === "milliseconds" ? "ms" : name}`, role: "columnheader" }, say(`runs.detail.${name}`))));
     const lane = element("div", { class: "lane", role: "columnheader", "aria-label": say("runs.detail.lanes") });
     for (const at of marks) if (scale(at) < 96) lane.append(element("span", { class: "axis", style: `left:${scale(at)}%` }, duration(at)));
     for (const cut of data.cuts) {
