@@ -61,7 +61,17 @@ def generated(draws: Draws) -> p.CallProgram:
     program = Maker(draws, ties=draws.chance(10)).program()
     if len(program.tools) > 1 and draws.chance(8):
         return _with_failing_neighbour(draws, program)
-    return _with_late_deadline(draws, program) if draws.chance(4) else program
+    if draws.chance(4):
+        return _with_late_deadline(draws, program)
+    return _with_tie(draws, program) if draws.chance(5) else program
+
+
+def _with_tie(draws: Draws, program: p.CallProgram) -> p.CallProgram:
+    """Let budget and caller fire at one instant, in bodies that are still running then."""
+    timeout = 8 * draws.integer(1, 2) + 5
+    tools = tuple(evolve(tool, timeout=timeout, body=(*tool.body, p.Sleep(24))) for tool in program.tools)
+    scopes = tuple(evolve(scope, timeout=timeout) for scope in program.scopes)
+    return evolve(program, tools=tools, scopes=scopes, gates=(), cancels=())
 
 
 def _with_failing_neighbour(draws: Draws, program: p.CallProgram) -> p.CallProgram:
@@ -214,6 +224,8 @@ class Maker:
         draws = self.draws
         self.inner = inner
         body = self.script("body" if inner else "leaf")
+        if draws.chance(30):
+            body = (p.Defer(name), *body)
         if draws.chance(5):
             body = (*body, p.LeaveOpen(), p.Return())
         finalizer = None

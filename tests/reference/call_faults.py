@@ -1,0 +1,187 @@
+"""Puts faults into a copy of the runtime, one at a time, and says how soon random programs find each.
+
+``python tests/reference/call_faults.py [SECONDS]``: a bug that stays hidden is two bugs, one in the code
+and one in what should have found it. A fault is a change of source text; one whose text is gone from
+the runtime is named as stale. Exit code 0: every fault was found within the time; 1: some were not.
+"""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+PACKAGE = Path(__file__).parents[2] / "trio_tools"
+
+FAULTS: list[tuple[str, str, str, str]] = [
+    (
+        "no check after the review",
+        "_pipeline.py",
+        "        return result\n    cause = life.cause_if_stale()",
+        "        return result\n    return result\n    cause = life.cause_if_stale()",
+    ),
+    (
+        "a value of a cancelled body is let through",
+        "_classification.py",
+        "Place.BODY:      ((_CUT, _R),",
+        "Place.BODY:      ((_GO, _R),",
+    ),
+    (
+        "Cancelled out of a gate is always stray",
+        "_classification.py",
+        "Place.GATES:     ((_GO, _ON),   (_GO, _R),   (_ERROR, _F),  (_CUT, _R))",
+        "Place.GATES:     ((_GO, _ON),   (_GO, _R),   (_ERROR, _F),  (_STRAY, _F))",
+    ),
+    (
+        "no check after the guards",
+        "_classification.py",
+        "Place.GUARDED:   ((_CUT, _R),",
+        "Place.GUARDED:   ((_GO, _ON),",
+    ),
+    (
+        "a late success of a wrapper is let through",
+        "_classification.py",
+        "Place.WRAPPERS:  ((_CUT, _R),",
+        "Place.WRAPPERS:  ((_GO, _R),",
+    ),
+    ("a tie goes to the deadline", "_timeout.py", "outer.at <= budget.at", "outer.at < budget.at"),
+    (
+        "a timeout loses the contexts",
+        "_timeout.py",
+        "contexts=life.body_contexts(), cause=cause",
+        "cause=cause",
+    ),
+    ("a tie goes to the last source", "_fusion.py", "cause.at < first.at", "cause.at <= first.at"),
+    (
+        "published twice",
+        "_pipeline.py",
+        "    interrupts += publish(life, result)\n",
+        "    publish(life, result)\n    interrupts += publish(life, result)\n",
+    ),
+    (
+        "execute drops a decided result",
+        "_pipeline.py",
+        "if result.outcome is ToolOutcome.CANCELLED and ambient_cancelled():",
+        "if ambient_cancelled():",
+    ),
+    (
+        "execute never raises",
+        "_pipeline.py",
+        "if result.outcome is ToolOutcome.CANCELLED and ambient_cancelled():",
+        "if result.outcome is None:",
+    ),
+    (
+        "failures are not reviewed",
+        "_pipeline.py",
+        "        if decided.path is Path.R:\n            result = await review",
+        "        if decided.path is Path.R and result.is_error is False:\n            result = await review",
+    ),
+    ("the review is not shielded", "_policy.py", "shield=True", "shield=False"),
+    (
+        "no finalizer runs",
+        "_pipeline.py",
+        "finalizer=None if tool is None else tool.finalize,",
+        "finalizer=None,",
+    ),
+    (
+        "a body that raised counts as cancelled",
+        "_body.py",
+        "return Settlement.RAISED",
+        "return Settlement.CANCELLED",
+    ),
+    (
+        "a scope left open goes unnoticed",
+        "_body.py",
+        "    if attempt.left_open:\n        return",
+        "    if False:\n        return",
+    ),
+    (
+        "a cancelled neighbour counts as failed",
+        "_batch.py",
+        "result.outcome is ToolOutcome.FAILED",
+        "result.outcome is not ToolOutcome.OK",
+    ),
+    (
+        "a batch that collects cancels siblings",
+        "_batch.py",
+        "if self.on_failure is BatchPolicy.FAIL_FAST and ",
+        "if ",
+    ),
+    ("contexts of nested calls are lost", "_pipeline.py", "    forward(result.contexts)\n", ""),
+    ("the watcher of ambient scopes is missing", "_fusion.py", "self._report(None)", "pass"),
+    (
+        "a torn body loses its contexts",
+        "_body.py",
+        "    if verdict is Verdict.CUT:\n        return aborted(life, cause, life.body_contexts())",
+        "    if verdict is Verdict.CUT:\n        return aborted(life, cause, ())",
+    ),
+    ("a deadline is seen one instant late", "_scope.py", "self.deadline <= now", "self.deadline < now"),
+]
+
+HUNT = """
+import itertools, sys
+from trio_tools.reference.calls import judge, program_of_seed
+sound = [int(seed) for seed in sys.argv[1].split(",") if seed]
+for seed in itertools.count():
+    judgement = judge(program_of_seed(seed), schedule=seed)
+    if not judgement.agrees and not judgement.open and seed not in sound:
+        print(seed)
+        break
+"""
+
+DIFFERING = """
+import sys
+from trio_tools.reference.calls import judge, program_of_seed
+for seed in range(int(sys.argv[1])):
+    judgement = judge(program_of_seed(seed), schedule=seed)
+    if not judgement.agrees and not judgement.open:
+        print(seed)
+"""
+
+
+def differing(programs: int) -> list[str]:
+    """Return the seeds with which the runtime differs from the model as it is; they show no fault."""
+    done = subprocess.run(
+        [sys.executable, "-c", DIFFERING, str(programs)], cwd=PACKAGE.parent, capture_output=True, check=True
+    )
+    return done.stdout.decode().split()
+
+
+def hunt(file: str, old: str, new: str, *, seconds: float, but: list[str]) -> str | None:
+    """Return the seed of the first program that shows the fault, None if none did in time."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "trio_tools"
+        shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+        source = (copy / file).read_text(encoding="utf-8")
+        (copy / file).write_text(source.replace(old, new, 1), encoding="utf-8")
+        command = [sys.executable, "-c", HUNT, ",".join(but)]
+        try:
+            done = subprocess.run(command, cwd=folder, capture_output=True, timeout=seconds, check=False)
+        except subprocess.TimeoutExpired:
+            return None
+    return done.stdout.decode().strip() or "the runtime breaks"
+
+
+def main(seconds: float) -> int:
+    """Hunt every fault, print a table, and return the exit code."""
+    missed = 0
+    but = differing(6_000)
+    for name, file, old, new in FAULTS:
+        if old not in (PACKAGE / file).read_text(encoding="utf-8"):
+            print(f"{name:45} {file:20} stale")
+            missed += 1
+            continue
+        began = time.perf_counter()
+        seed = hunt(file, old, new, seconds=seconds, but=but)
+        took = time.perf_counter() - began
+        print(
+            f"{name:45} {file:20} {'not found' if seed is None else f'seed {seed}':>12} {took:6.1f} s",
+            flush=True,
+        )
+        missed += seed is None
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(float(sys.argv[1]) if len(sys.argv) > 1 else 60.0))
