@@ -1,0 +1,284 @@
+"""Tools: what a function or two schemas declare, and what is refused when they are defined."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+import pytest
+from attrs.exceptions import FrozenInstanceError
+from trio.testing import MockClock
+
+from tests.helpers import call, facts, observed
+from trio_tools import (
+    DefinitionError,
+    DispatchExecution,
+    Effect,
+    FunctionTool,
+    Tool,
+    ToolContext,
+    ToolExecution,
+    open_call_scope,
+    tool,
+)
+
+
+async def greet(name: Annotated[str, "whom to greet"], times: int = 1, *, ctx: ToolContext) -> str:
+    """Greet somebody.
+
+    As often as you like.
+    """
+    return f"hello {name} " * times
+
+
+async def plain() -> str:
+    return "plain"
+
+
+@pytest.mark.rule("JS-1", "LA-12")
+def test_a_bare_decorator_takes_everything_from_the_function() -> None:
+    made = tool(greet)
+
+    assert isinstance(made, FunctionTool)
+    assert made.name == "greet"
+    assert made.description == "Greet somebody.\n\nAs often as you like."
+    assert (made.timeout, made.effect, made.concurrency_safe) == (None, Effect.UNKNOWN, False)
+    assert (made.render, made.meta, made.finalize) == (None, None, None)
+    assert made.function is greet
+    assert list(made.parameters["properties"]) == ["name", "times"]  # type: ignore[index]
+
+
+@pytest.mark.rule("JS-1", "LA-12")
+def test_options_replace_what_the_function_says() -> None:
+    def render(_arguments: object, _value: object) -> str:
+        return "rendered"
+
+    made = tool(
+        name="other",
+        description="Another description.",
+        timeout=3,
+        effect=Effect.READ_ONLY,
+        concurrency_safe=True,
+        render=render,
+    )(greet)
+
+    assert (made.name, made.description) == ("other", "Another description.")
+    assert (made.timeout, type(made.timeout)) == (3.0, float)
+    assert (made.effect, made.concurrency_safe, made.render) == (Effect.READ_ONLY, True, render)
+    assert set(made.schema()) == {"name", "description", "parameters"}
+
+
+def test_the_empty_description_is_kept_and_a_missing_docstring_is_empty() -> None:
+    assert tool(description="")(greet).description == ""
+    assert tool(plain).description == ""
+
+
+def test_the_decorator_and_both_constructors_agree() -> None:
+    by_options = tool(timeout=2)(greet)
+    by_constructor = Tool.from_function(greet, timeout=2)
+
+    assert by_options.schema() == by_constructor.schema()
+    assert by_options.timeout == by_constructor.timeout == 2.0
+
+
+async def test_a_tool_of_a_function_stays_callable_as_it_was() -> None:
+    made = tool(timeout=5)(plain)
+
+    assert await made() == "plain"
+
+
+@pytest.mark.parametrize("text", ["read_only", "idempotent_write", "non_idempotent_write", "unknown"])
+def test_an_effect_may_be_given_as_its_word(text: Any) -> None:
+    assert tool(effect=text)(plain).effect is Effect(text)
+
+
+BAD_OPTIONS: list[tuple[str, Any]] = [
+    ("name", ""),
+    ("name", 7),
+    ("name", b"name"),
+    ("description", 7),
+    ("timeout", 0),
+    ("timeout", -1),
+    ("timeout", float("inf")),
+    ("timeout", float("nan")),
+    ("timeout", True),
+    ("timeout", "5"),
+    ("effect", "harmless"),
+    ("effect", None),
+    ("concurrency_safe", "yes"),
+    ("concurrency_safe", 1),
+    ("concurrency_safe", None),
+    ("render", "text"),
+    ("render", 7),
+    ("meta", {}),
+    ("finalize", "no"),
+]
+
+
+@pytest.mark.rule("TI-2", "JS-7")
+@pytest.mark.parametrize(("option", "bad"), BAD_OPTIONS)
+@pytest.mark.parametrize("way", ["decorator", "from_function", "from_schema"])
+def test_an_option_that_cannot_be_kept_is_a_definition_error(option: str, bad: Any, way: str) -> None:
+    options: dict[str, Any] = {option: bad}
+    if way == "from_schema":
+        options = {
+            "name": "x",
+            "description": "",
+            "parameters": True,
+            "output": True,
+            "body": plain,
+        } | options
+    makers: dict[str, Any] = {
+        "decorator": lambda: tool(**options)(plain),
+        "from_function": lambda: Tool.from_function(plain, **options),
+        "from_schema": lambda: Tool.from_schema(**options),
+    }
+    with pytest.raises(DefinitionError):
+        makers[way]()
+
+    assert issubclass(DefinitionError, TypeError)
+
+
+def test_an_unknown_option_is_refused_at_once_and_the_known_ones_are_named() -> None:
+    options: Any = {"time_out": 5}
+    with pytest.raises(DefinitionError, match=r"time_out.*timeout"):
+        tool(**options)
+    with pytest.raises(TypeError):
+        Tool.from_function(plain, **options)
+
+    assert "timeout" in Tool.from_function.__annotations__
+
+
+async def generator() -> AsyncIterator[int]:
+    yield 1
+
+
+class Stream:
+    async def __call__(self) -> AsyncIterator[int]:
+        yield 1
+
+
+@pytest.mark.rule("JS-7")
+@pytest.mark.parametrize(
+    "bad", [None, 7, "name", tool(plain), generator, Stream()], ids=lambda each: type(each).__name__
+)
+def test_what_cannot_be_a_body_is_refused(bad: Any) -> None:
+    with pytest.raises(DefinitionError):
+        Tool.from_function(bad)
+    with pytest.raises(DefinitionError):
+        Tool.from_schema(name="x", description="", parameters=True, output=True, body=bad)
+
+    assert not isinstance(bad, DefinitionError)
+
+
+@pytest.mark.rule("JS-7")
+def test_a_body_takes_one_context() -> None:
+    async def two(*, first: ToolContext, second: ToolContext) -> str:
+        return "never"
+
+    with pytest.raises(DefinitionError, match="first, second"):
+        tool(two)
+
+    assert callable(two)
+
+
+def test_a_callable_whose_signature_cannot_be_read_is_refused() -> None:
+    with pytest.raises(DefinitionError, match="signature"):
+        Tool.from_schema(name="x", description="", parameters=True, output=True, body=iter)
+
+    assert callable(iter)
+
+
+@pytest.mark.rule("JS-8")
+@pytest.mark.parametrize("style", ["annotated", "named ctx", "none"])
+async def test_a_raw_body_is_given_the_arguments_and_the_context_if_it_takes_one(
+    autojump_clock: MockClock, style: str
+) -> None:
+    registry, seen = observed()
+    given: list[Any] = []
+
+    async def annotated(arguments: Any, *, mine: ToolContext) -> str:
+        given.append((arguments, mine.name))
+        return "done"
+
+    async def named(arguments: Any, *, ctx: Any) -> str:
+        given.append((arguments, ctx.name))
+        return "done"
+
+    async def without(arguments: Any) -> str:
+        given.append((arguments, "raw"))
+        return "done"
+
+    body = {"annotated": annotated, "named ctx": named, "none": without}[style]
+    registry.register(
+        Tool.from_schema(name="raw", description="", parameters={"type": "object"}, output=True, body=body)
+    )
+    async with open_call_scope() as scope:
+        await registry.execute(call(scope, "raw", a=1))
+
+    assert facts(seen.only) == "ok returned"
+    assert given == [({"a": 1}, "raw")]
+
+
+async def test_methods_partials_and_callable_objects_are_bodies(autojump_clock: MockClock) -> None:
+    registry, seen = observed()
+
+    class Greeter:
+        def __init__(self, word: str) -> None:
+            self.word = word
+
+        async def method(self, name: str) -> str:
+            return f"{self.word} {name}"
+
+        async def __call__(self, name: str, *, ctx: ToolContext) -> str:
+            return f"{self.word}, {name} ({ctx.name})"
+
+    async def partially(word: str, name: str, *, ctx: ToolContext) -> str:
+        return f"{word}; {name}; {ctx.name}"
+
+    hello = Greeter("hello")
+    registry.tool(name="method")(hello.method)
+    registry.tool(name="object")(hello)
+    registry.tool(name="partial")(functools.partial(partially, "hello"))
+    async with open_call_scope() as scope:
+        for name in ("method", "object", "partial"):
+            await registry.execute(call(scope, name, name="you"))
+
+    assert [result.value for result in seen.results] == [
+        "hello you",
+        "hello, you (object)",
+        "hello; you; partial",
+    ]
+
+
+@pytest.mark.rule("MA-15", "OU-6")
+def test_a_tool_is_frozen_and_prints_its_name_and_effect() -> None:
+    made: Any = tool(effect=Effect.READ_ONLY)(plain)
+    with pytest.raises(FrozenInstanceError):
+        made.name = "other"
+    with pytest.raises(TypeError):
+        made.parameters["properties"] = {}
+
+    assert repr(made) == "<Tool 'plain', read_only>"
+
+
+@pytest.mark.rule("LA-5")
+def test_tools_are_compared_by_identity() -> None:
+    first, second = tool(plain), tool(plain)
+
+    assert first != second
+    assert len({first, second, first}) == 2
+
+
+def test_a_view_that_is_no_tool_context_is_not_taken_for_one() -> None:
+    async def wrong(execution: ToolExecution) -> str:
+        return "never"
+
+    async def wrong_too(execution: DispatchExecution) -> str:
+        return "never"
+
+    bodies: list[Any] = [wrong, wrong_too]
+    for body in bodies:
+        with pytest.raises(DefinitionError):
+            tool(body)
