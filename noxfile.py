@@ -96,15 +96,12 @@ if FOUND:
     def tests(session: nox.Session) -> None:
         """Run the tests on each interpreter found; the newest one measures branch coverage."""
         session.install("-e", ".[all]", *_group("test"), *_group("demo"))
-        if session.python != FOUND[-1] or session.posargs:
+        if session.posargs:
             session.run("pytest", *session.posargs)
             return
-        data = Path(session.create_tmp()) / "coverage"
-        env = {"COVERAGE_FILE": str(data)}
-        session.run("coverage", "erase", env=env)
-        session.run("coverage", "run", "-m", "pytest", env=env)
-        session.run("coverage", "combine", "--quiet", env=env)
-        session.run("coverage", "report", env=env)
+        measured = ("--cov", "--cov-report=term") if session.python == FOUND[-1] else ()
+        env = {"COVERAGE_FILE": str(Path(session.create_tmp()) / "coverage")}
+        session.run("pytest", "--numprocesses=auto", *measured, env=env)
 
 else:
 
@@ -173,7 +170,7 @@ def wheel(session: nox.Session) -> None:
             else:
                 shutil.copy(ROOT / name, empty / name)
         path = os.pathsep.join([str(everything / "bin"), os.environ["PATH"]])
-        posargs = session.posargs or ["-m", "not slow"]
+        posargs = session.posargs or ["--numprocesses=auto", "-m", "not slow"]
         session.run(
             str(everything / python), "-P", "-m", "pytest", *posargs, external=True, env={"PATH": path}
         )

@@ -7,10 +7,18 @@ Time: a test that waits takes the `autojump_clock` fixture of pytest-trio, or ca
 from __future__ import annotations
 
 import os
+import sys
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # Speed differs by a factor of ten between machines; a test that must be fast says so itself.
 settings.register_profile("dev", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", settings.get_profile("dev"), derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
+
+
+@pytest.fixture(autouse=True)
+def _same_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take back what a test, or the command it runs, puts in front of the module path."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
