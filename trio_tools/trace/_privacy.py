@@ -34,8 +34,7 @@ class PrivacyLevel(StrEnum):
     """Content is kept as it is."""
 
 
-_CONTENT_IN_ORDER: Final = tuple(key.member for key in KEYS if key.cls is KeyClass.CONTENT)
-_CONTENT: Final = frozenset(_CONTENT_IN_ORDER)
+_CONTENT: Final = frozenset(key.member for key in KEYS if key.cls is KeyClass.CONTENT)
 _COUNTS: Final = {
     "messages_sent": "messages_sent_count",
     "content": "content_length",
@@ -66,16 +65,16 @@ def stored_text(step: RunStep, level: PrivacyLevel) -> str:
         return step_text(step)
     if level is PrivacyLevel.REDACTED or step.tool_cause is not None or step.content_redacted:
         return step_text(filter_step(step, level))
-    text = text_of_members(step.__dict__, _CONTENT)
-    summary = _summary_of(step)
-    return f"{text[:-1]},{text_of_members(summary)[1:]}" if summary else text
+    content: list[str] = []
+    text = text_of_members(step.__dict__, _CONTENT, content)
+    return f"{text[:-1]},{text_of_members(_summary_of(step, content))[1:]}" if content else text
 
 
 def _summarized(step: RunStep) -> RunStep:
     members = members_of(step)
     cause = step.tool_cause
     reason = cause is not None and "reason" in cause
-    summary = _summary_of(step)
+    summary = _summary_of(step, [name for name in members if name in _CONTENT])
     if not summary and not reason:
         return step
     kept = {name: value for name, value in members.items() if name not in _CONTENT}
@@ -84,14 +83,11 @@ def _summarized(step: RunStep) -> RunStep:
     return made_of({**kept, "content_redacted": True, **summary})
 
 
-def _summary_of(step: RunStep) -> dict[str, object]:
+def _summary_of(step: RunStep, content: list[str]) -> dict[str, object]:
     """Returns what is said of the content in its place; nothing if there is none."""
-    summary: dict[str, object] = {}
-    for member in _CONTENT_IN_ORDER:
+    summary: dict[str, object] = {"content_redacted": True} if content else {}
+    for member in content:
         value = getattr(step, member)
-        if value is None:
-            continue
-        summary["content_redacted"] = True
         if member in _COUNTS:
             summary[_COUNTS[member]] = len(value)
         if member == "tool_artifacts":

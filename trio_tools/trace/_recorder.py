@@ -238,7 +238,7 @@ class RunTrace:
             _logger.log(logging.ERROR, "run %s: the live listener failed", self.run_id, exc_info=error)
 
     def _columns(self, step: RunStep) -> Columns:
-        return int(time.time()), step.kind.value, stored_text(step, self._privacy)
+        return int(time.time()), str(step.kind), stored_text(step, self._privacy)
 
     def _span(
         self,

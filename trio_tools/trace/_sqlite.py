@@ -94,8 +94,9 @@ class SqliteDatabase:
                     raise RunStoreError(f"run {claim[0]!r} already has another writer")
             for sql, rows in statements:
                 if sql is INSERT_EVENT:
-                    rows = _insert_many(connection, rows)
-                connection.executemany(sql, rows)
+                    _insert_many(connection, rows)
+                else:
+                    connection.executemany(sql, rows)
             connection.execute("COMMIT")
         except BaseException:
             if connection.in_transaction:
@@ -128,18 +129,21 @@ class SqliteDatabase:
         return self._writer
 
 
-# Rows per statement: each execution takes the interpreter's lock anew, so few executions leave more of it to
-# the program that is being recorded. SQLite takes at least 999 parameters.
-_ROWS: Final = 64
-_INSERT_MANY: Final = INSERT_EVENT + (", " + INSERT_EVENT[INSERT_EVENT.index("(?") :]) * (_ROWS - 1)
+_VALUES: Final = INSERT_EVENT[INSERT_EVENT.index("(?") :]
+# Each execution gives up the interpreter's lock and waits to have it back, which takes milliseconds where the
+# program that is being recorded computes. Few statements with many rows each keep that from adding up; powers
+# of two, so that the same few statements stay prepared. SQLite takes 32766 parameters, old ones 999.
+_ROWS: Final = tuple(2**power for power in range(10, -1, -1))
 
 
-def _insert_many(connection: sqlite3.Connection, rows: Sequence[Parameters]) -> Sequence[Parameters]:
-    """Insert as many events as fill whole statements, and return the rest."""
-    whole = len(rows) - len(rows) % _ROWS
-    for start in range(0, whole, _ROWS):
-        connection.execute(_INSERT_MANY, tuple(chain.from_iterable(rows[start : start + _ROWS])))
-    return rows[whole:]
+def _insert_many(connection: sqlite3.Connection, rows: Sequence[Parameters]) -> None:
+    most = connection.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER) // _VALUES.count("?")
+    start = 0
+    for size in _ROWS:
+        while size <= most and len(rows) - start >= size:
+            sql = INSERT_EVENT + f", {_VALUES}" * (size - 1)
+            connection.execute(sql, tuple(chain.from_iterable(rows[start : start + size])))
+            start += size
 
 
 def _text(raw: bytes) -> str:

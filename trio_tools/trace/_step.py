@@ -328,16 +328,16 @@ class RunStep:
     requested_tool_names: tuple[str, ...] | None = None
 
     def __attrs_post_init__(self) -> None:
-        members = self.__dict__
+        members = {name: value for name, value in self.__dict__.items() if value is not None}
         for name, value in members.items():
-            if value is None or name in _converted:
+            if name in _converted:
                 continue
             try:
-                kept = checks[name](value)
+                members[name] = checks[name](value)
             except (TypeError, ValueError) as error:
                 raise StepFormatError(f"{name}: {error}") from None
-            if kept is not value:
-                members[name] = kept
+        # Only what it says: most steps have a dozen members, and long runs have many steps.
+        object.__setattr__(self, "__dict__", members)
         self._refuse_contradictions()
 
     def _refuse_contradictions(self) -> None:
@@ -367,8 +367,7 @@ class RunStep:
 
 _converted: Final = frozenset({"kind", "duration_ms", "tool_cause"})
 
-# A member that an instance does not hold reads as None from the class: a step that is made of what the
-# registry has checked already needs to hold no more than it says (`made_of`).
+# A member that an instance does not hold reads as None from the class.
 for _member in checks.keys() - {"kind", "round", "duration_ms"}:
     setattr(RunStep, _member, None)
 

@@ -6,7 +6,7 @@ be known to one alone.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from decimal import Decimal
 from enum import Enum, StrEnum, auto
 from json.encoder import encode_basestring
@@ -122,19 +122,27 @@ def step_text(step: RunStep) -> str:
     return text_of_members(step.__dict__)
 
 
-def text_of_members(members: Mapping[str, object], leave_out: frozenset[str] = frozenset()) -> str:
+def text_of_members(
+    members: Mapping[str, object], leave_out: Container[str] = (), left_out: list[str] | None = None
+) -> str:
     """Returns the JSON text of a step that has these members, None for those that it has not.
 
     Args:
         leave_out: members that are not written.
+        left_out: gets the names of those that were there and were not written.
     """
     # Every step that is stored passes here, so the loop calls as little as it can.
     pieces: list[str] = []
     writer_of, heads = _WRITERS.get, _HEADS
     for member, value in members.items():
-        if value is not None and member not in leave_out:
-            write = writer_of(value.__class__)
-            pieces.append(heads[member] + (json_text(_plain(value)) if write is None else write(value)))
+        if value is None:
+            continue
+        if member in leave_out:
+            if left_out is not None:
+                left_out.append(member)
+            continue
+        write = writer_of(value.__class__)
+        pieces.append(heads[member] + (json_text(_plain(value)) if write is None else write(value)))
     return f"{{{','.join(pieces)}}}"
 
 
