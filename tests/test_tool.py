@@ -137,8 +137,6 @@ def test_an_option_that_cannot_be_kept_is_a_definition_error(option: str, bad: A
     with pytest.raises(DefinitionError):
         makers[way]()
 
-    assert issubclass(DefinitionError, TypeError)
-
 
 def test_an_unknown_option_is_refused_at_once_and_the_known_ones_are_named() -> None:
     options: Any = {"time_out": 5}
@@ -146,8 +144,6 @@ def test_an_unknown_option_is_refused_at_once_and_the_known_ones_are_named() -> 
         tool(**options)
     with pytest.raises(TypeError):
         Tool.from_function(plain, **options)
-
-    assert "timeout" in Tool.from_function.__annotations__
 
 
 async def generator() -> AsyncIterator[int]:
@@ -169,8 +165,6 @@ def test_what_cannot_be_a_body_is_refused(bad: Any) -> None:
     with pytest.raises(DefinitionError):
         Tool.from_schema(name="x", description="", parameters=True, output=True, body=bad)
 
-    assert not isinstance(bad, DefinitionError)
-
 
 @pytest.mark.rule("JS-7")
 def test_a_body_takes_one_context() -> None:
@@ -180,14 +174,10 @@ def test_a_body_takes_one_context() -> None:
     with pytest.raises(DefinitionError, match="first, second"):
         tool(two)
 
-    assert callable(two)
-
 
 def test_a_callable_whose_signature_cannot_be_read_is_refused() -> None:
     with pytest.raises(DefinitionError, match="signature"):
         Tool.from_schema(name="x", description="", parameters=True, output=True, body=iter)
-
-    assert callable(iter)
 
 
 @pytest.mark.rule("JS-8")
