@@ -81,6 +81,13 @@ def test_a_target_that_conforms_exits_with_zero_and_prints_nothing_of_its_own(pl
     assert "noise" not in done.stdout
 
 
+def test_the_examples_conform() -> None:
+    done = check(ROOT, "examples/files.py:TOOLS")
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "read_file: pass" in done.stdout
+
+
 def test_findings_exit_with_one_and_are_written_in_every_form(place: Path) -> None:
     done = check(place, "mine.py:SEVERAL", "--json", "a.json", "--junit", "a.xml", "--html", "a.html")
     told = json.loads((place / "a.json").read_text())

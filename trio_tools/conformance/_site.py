@@ -2,8 +2,10 @@
 
 import gc
 import linecache
+import os
 import sysconfig
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, Final, Self, final
@@ -13,14 +15,19 @@ from attrs import frozen
 
 __all__ = ["Site", "is_foreign", "site_of", "site_of_frame"]
 
-_OURS: Final = str(Path(__file__).resolve().parent.parent)
-_TRIO: Final = str(Path(trio.__file__).resolve().parent)
-_OUTCOME: Final = str(Path(trio.__file__).resolve().parent.parent / "outcome")
-"""What trio carries every value and every exception in."""
+
+def _inside(place: str | Path) -> str:
+    return f"{Path(place).resolve()}{os.sep}"
+
+
+# What trio carries every value and every exception in is as little of a tool as trio is.
+_FOREIGN: Final = (
+    _inside(Path(__file__).parent.parent),
+    _inside(Path(trio.__file__).parent),
+    _inside(Path(getattr(find_spec("outcome"), "origin", None) or __file__).parent),
+)
 _LIBRARY: Final = tuple(
-    str(Path(path).resolve())
-    for path in {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}
-    if path
+    _inside(path) for path in {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")} if path
 )
 
 
@@ -30,7 +37,7 @@ def is_foreign(filename: str) -> bool:
     if filename.startswith("<"):
         return True
     path = str(Path(filename).resolve())
-    if path.startswith((_OURS, _TRIO, _OUTCOME)):
+    if path.startswith(_FOREIGN):
         return True
     return path.startswith(_LIBRARY) and "site-packages" not in path
 
