@@ -2,33 +2,63 @@
 
     python tools/mutate.py                       # the modules that decide what becomes of a call
     python tools/mutate.py _scope _batch -j 2    # some of them, on two cores
+    python tools/mutate.py --json last.json      # write down the figures and what survived
     python tools/mutate.py --survivors last.json # only what survived an earlier run
+    python tools/mutate.py --control --every 50  # no changes: all of these have to survive
 
-Every mutant is a copy of the package in a temporary folder with one change; the tests run against it in
-a process of their own and stop at the first failure. A mutant that hangs counts as killed. Prints a row
-for each survivor and the share that was killed; exits 1 below the goal.
+The tests are collected once, and each says which lines it runs. A mutant is a copy of that process, in
+which the changed function takes on the changed code; the tests that reach what was changed run, fast ones
+first, up to the first failure. A mutant that hangs counts as killed, one that could not be made as a
+survivor. Prints a line for each survivor and the share that was killed; exits 1 below the goal. Needs
+Python 3.12 or newer and a system that can fork.
 """
 
 import argparse
 import ast
 import copy
+import gc
 import json
+import math
 import os
-import shutil
+import pickle
+import resource
 import signal
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Final
+from types import CodeType, FunctionType
+from typing import Final, final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+import pytest  # noqa: E402  (its plugins must meet this copy of the package)
+from trio._core import _ki  # noqa: E402
+
 PACKAGE: Final = ROOT / "trio_tools"
-DECIDING: Final = ("_pipeline", "_delegation", "_body", "_policy", "_scope", "_fusion", "_batch", "_result")
+DECIDING: Final = (
+    "_pipeline",
+    "_scope",
+    "_batch",
+    "_result",
+    "_fusion",
+    "_delegation",
+    "_body",
+    "_policy",
+    "_life",
+    "_classification",
+)
 GOAL: Final = 0.95
+UNFIT: Final = 97
+CRASHED: Final = 98
+MEMORY: Final = 4 << 30
+CHUNK: Final = 60
 
 COMPARISONS: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
     ast.Lt: ast.LtE,
@@ -140,66 +170,295 @@ class Swap(ast.NodeTransformer):
         return self.generic_visit(node)
 
 
-def mutants_of(module: str) -> list[dict[str, object]]:
-    """Return every mutant of a module: where, what was changed, and the whole changed text."""
+@dataclass(frozen=True)
+class Mutant:
+    """One change of one node."""
+
+    module: str
+    function: str
+    line: int
+    last_line: int
+    number: int
+    change: str
+    code: str
+    tree: ast.Module
+    node: ast.AST
+    replacement: ast.AST
+
+    @property
+    def key(self) -> tuple[str, str, str, str, int]:
+        """What stays the same while other lines of the module change."""
+        return self.module, self.function, self.code, self.change, self.number
+
+    def row(self) -> dict[str, object]:
+        """Return what is written down of it."""
+        names = ("module", "function", "line", "number", "change", "code")
+        return {name: getattr(self, name) for name in names}
+
+    def __str__(self) -> str:
+        return f"{self.module}.py:{self.line} in {self.function}  {self.change}:  {self.code}"
+
+    def compiled(self, path: str) -> CodeType:
+        """Compile the module with this change in it; the tree is changed for good."""
+        changed = Swap(self.node, self.replacement).visit(self.tree)
+        return compile(ast.fix_missing_locations(changed), path, "exec", dont_inherit=True)
+
+
+def outermost(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """Yield every function that is in no other, with its qualified name."""
+    pending: list[tuple[str, ast.AST]] = [("", tree)]
+    while pending:
+        prefix, node = pending.pop(0)
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield f"{prefix}{child.name}", child
+            elif isinstance(child, ast.ClassDef):
+                pending.append((f"{prefix}{child.name}.", child))
+
+
+def mutants_of(module: str) -> list[Mutant]:
+    """Return every mutant of a module, in the order of its lines."""
     source = (PACKAGE / f"{module}.py").read_text()
-    lines = source.splitlines()
-    found: list[dict[str, object]] = []
-    nodes = len(list(mutable(ast.parse(source))))
-    for position in range(nodes):
-        count = len(list(changes(list(mutable(ast.parse(source)))[position])))
-        for which in range(count):
-            tree = ast.parse(source)
-            node = list(mutable(tree))[position]
-            name, replacement = list(changes(node))[which]
-            line = getattr(node, "lineno", 0)
-            changed = ast.fix_missing_locations(Swap(node, replacement).visit(tree))
-            found.append(
-                {
-                    "module": module,
-                    "line": line,
-                    "change": name,
-                    "code": lines[line - 1].strip(),
-                    "text": ast.unparse(changed),
-                }
-            )
-    return found
+    lines, tree = source.splitlines(), ast.parse(source)
+    found: list[Mutant] = []
+    seen: Counter[tuple[str, str, str]] = Counter()
+    for name, function in outermost(tree):
+        for node in mutable(ast.Module([function], [])):
+            for change, replacement in changes(node):
+                line = getattr(node, "lineno", function.lineno)
+                code = lines[line - 1].strip()
+                # Tells apart the changes of one kind on lines that read alike.
+                seen[name, code, change] += 1
+                number = seen[name, code, change]
+                last = getattr(node, "end_lineno", None) or line
+                found.append(Mutant(module, name, line, last, number, change, code, tree, node, replacement))
+    return sorted(found, key=lambda mutant: mutant.line)
 
 
-def tests_for(module: str) -> list[str]:
-    """Return the tests of the core, those of the module itself first."""
-    files = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "tests").glob("test_*.py"))
-    left_out = {"tests/test_docs.py", "tests/test_rules.py", "tests/test_layers.py", "tests/test_exports.py"}
-    files = [file for file in files if file not in left_out]
-    files.sort(key=lambda file: module.strip("_") not in file)
-    return [*files, "tests/reference/test_call_model.py"]
+def code_objects(code: CodeType) -> Iterator[CodeType]:
+    """Yield a code object and all that are nested in it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from code_objects(constant)
 
 
-def judge(mutant: dict[str, object], seconds: float) -> tuple[dict[str, object], str]:
-    """Run the tests against one mutant and say ``killed``, ``hung`` or ``survived``."""
-    module = str(mutant["module"])
-    with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
-        copied = Path(folder) / "trio_tools"
-        shutil.copytree(PACKAGE, copied, ignore=shutil.ignore_patterns("__pycache__"))
-        (copied / f"{module}.py").write_text(str(mutant["text"]))
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--no-header"]
-        command += ["-o", f"pythonpath={folder} {ROOT}", "--rootdir", str(ROOT), *tests_for(module)]
-        # The copy must win over an installed package, and no bytecode of the original may be met.
-        environment = dict(os.environ, PYTHONPATH=folder, PYTHONDONTWRITEBYTECODE="1")
-        with subprocess.Popen(
-            command,
-            cwd=ROOT,
-            env=environment,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        ) as process:
+class UnfitError(Exception):
+    """The functions in memory cannot take on the change."""
+
+
+def infect(mutant: Mutant) -> None:
+    """Have every function in memory that was made of the mutant's module run the changed code."""
+    path = str(PACKAGE / f"{mutant.module}.py")
+    changed = {(code.co_qualname, code.co_firstlineno): code for code in code_objects(mutant.compiled(path))}
+    found = False
+    for function in gc.get_objects():
+        if type(function) is not FunctionType or function.__code__.co_filename != path:
+            continue
+        old = function.__code__
+        new = changed.get((old.co_qualname, old.co_firstlineno))
+        if new is None or old.co_qualname != mutant.function:
+            continue
+        # trio knows by its code that a function is protected from Ctrl-C.
+        with suppress(KeyError):
+            _ki._CODE_KI_PROTECTION_STATUS_WMAP[new] = _ki._CODE_KI_PROTECTION_STATUS_WMAP[old]
+        function.__code__ = new
+        found = True
+    if not found:
+        raise UnfitError
+
+
+@dataclass
+class Reach:
+    """What one test runs of the modules: lines, and functions as (module, qualified name)."""
+
+    seconds: float
+    passed: bool
+    lines: set[tuple[str, int]] = field(default_factory=set)
+    functions: set[tuple[str, str]] = field(default_factory=set)
+
+
+class Watch:
+    """Notes which lines of the modules run, until it is asked."""
+
+    TOOL: Final = 3
+
+    def __init__(self) -> None:
+        self.lines: set[tuple[str, int]] = set()
+        self.functions: set[tuple[str, str]] = set()
+        sys.monitoring.use_tool_id(self.TOOL, "mutants")
+        events = sys.monitoring.events
+        sys.monitoring.register_callback(self.TOOL, events.LINE, self._line)
+        sys.monitoring.register_callback(self.TOOL, events.PY_START, self._start)
+        sys.monitoring.set_events(self.TOOL, events.LINE | events.PY_START)
+
+    def _line(self, code: CodeType, line: int) -> object:
+        if code.co_filename.startswith(f"{PACKAGE}{os.sep}_"):
+            self.lines.add((Path(code.co_filename).stem, line))
+        return sys.monitoring.DISABLE
+
+    def _start(self, code: CodeType, _offset: int) -> object:
+        if code.co_filename.startswith(f"{PACKAGE}{os.sep}_"):
+            self.functions.add((Path(code.co_filename).stem, code.co_qualname.partition(".<locals>")[0]))
+        return sys.monitoring.DISABLE
+
+    def take(self) -> tuple[set[tuple[str, int]], set[tuple[str, str]]]:
+        """Return what ran since it was last asked."""
+        taken = self.lines, self.functions
+        self.lines, self.functions = set(), set()
+        sys.monitoring.restart_events()
+        return taken
+
+
+def run_in_child(work: Callable[[], None]) -> int:
+    """Start ``work`` in a copy of this process; it ends with ``os._exit``."""
+    sys.stdout.flush()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            silent = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(silent, 1)
+            os.dup2(silent, 2)
+            os.setsid()
+            # What a shell starts in the background ignores a Ctrl-C, on which tests rely.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+            work()
+        except BaseException:  # noqa: BLE001
+            os._exit(CRASHED)
+        os._exit(0)
+    return pid
+
+
+@final
+class Judge:
+    """Runs the tests against one mutant after the other; a plugin of the pytest run that collected them."""
+
+    def __init__(self, mutants: list[Mutant], jobs: int, slowest: float, reaches: Path | None) -> None:
+        self.mutants, self.jobs, self.slowest, self.kept = mutants, jobs, slowest, reaches
+        self.verdicts: dict[int, str] = {}
+        self.unfit: list[Mutant] = []
+        self._failed = False
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Take note of a failure."""
+        self._failed = self._failed or report.failed
+
+    def _passes(self, item: pytest.Item) -> bool:
+        self._failed = False
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
+        return not self._failed
+
+    def _map(self, items: list[pytest.Item]) -> list[Reach]:
+        """Run every test once, unchanged, in a child, so that no thread is left in this process."""
+        known: dict[str, Reach] = {}
+        if self.kept is not None and self.kept.exists():
+            known = pickle.loads(self.kept.read_bytes())
+        missing = [item for item in items if item.nodeid not in known]
+        if missing:
+            found = self._run_unchanged(missing)
+            known.update((item.nodeid, reach) for item, reach in zip(missing, found, strict=True))
+        if self.kept is not None:
+            self.kept.write_bytes(pickle.dumps(known))
+        return [known[item.nodeid] for item in items]
+
+    def _run_unchanged(self, items: list[pytest.Item]) -> list[Reach]:
+        """Run tests in children, so that no thread is left in this process; what crashes counts as failed."""
+        with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+
+            def work(first: int) -> None:
+                watch = Watch()
+                for index in range(first, min(first + CHUNK, len(items))):
+                    watch.take()
+                    signal.alarm(120)
+                    started = time.monotonic()
+                    passed = self._passes(items[index])
+                    reach = Reach(time.monotonic() - started, passed, *watch.take())
+                    Path(folder, str(index)).write_bytes(pickle.dumps(reach))
+
+            waiting, running = list(range(0, len(items), CHUNK)), 0
+            while waiting or running:
+                while waiting and running < self.jobs:
+                    run_in_child(partial(work, waiting.pop()))
+                    running += 1
+                os.wait()
+                running -= 1
+            return [
+                pickle.loads(path.read_bytes()) if path.exists() else Reach(math.inf, passed=False)
+                for path in (Path(folder, str(index)) for index in range(len(items)))
+            ]
+
+    def _tests_of(self, mutant: Mutant, reaches: list[Reach]) -> list[int]:
+        """Return the tests that reach what is changed, or else its function, fast ones first."""
+        lines = {(mutant.module, line) for line in range(mutant.line, mutant.last_line + 1)}
+        inside = [
+            (not lines & reach.lines, reach.seconds, index)
+            for index, reach in enumerate(reaches)
+            if (mutant.module, mutant.function) in reach.functions
+            and reach.passed
+            and reach.seconds < self.slowest
+        ]
+        tests = [index for beside, _, index in sorted(inside) if not beside]
+        return tests or [index for _, _, index in sorted(inside)]
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Judge all mutants in place of running the tests."""
+        items = session.items
+        started = time.monotonic()
+        reaches = self._map(items)
+        broken = [item.nodeid for item, reach in zip(items, reaches, strict=True) if not reach.passed]
+        say(f"{len(items)} tests took {time.monotonic() - started:.0f} s; failing unchanged: {broken}")
+        running: dict[int, int] = {}
+        waiting = list(reversed(range(len(self.mutants))))
+        while waiting or running:
+            while waiting and len(running) < self.jobs:
+                number = waiting.pop()
+                running[self._start(self.mutants[number], items, reaches)] = number
+            pid, status = os.waitpid(-1, 0)
+            self._conclude(running.pop(pid), os.waitstatus_to_exitcode(status))
+            if len(self.verdicts) % 25 == 0:
+                elapsed = time.monotonic() - started
+                say(
+                    f"{len(self.verdicts)} of {len(self.mutants)} after {elapsed:.0f} s: "
+                    f"{dict(Counter(self.verdicts.values()))}"
+                )
+        return True
+
+    def _start(self, mutant: Mutant, items: list[pytest.Item], reaches: list[Reach]) -> int:
+        def work() -> None:
             try:
-                code = process.wait(seconds)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                return mutant, "hung"
-    return mutant, "survived" if code == 0 else "killed"
+                infect(mutant)
+            except BaseException:  # noqa: BLE001
+                os._exit(UNFIT)
+            for index in self._tests_of(mutant, reaches):
+                # A mutant that hangs is killed by the alarm.
+                signal.alarm(int(10 + 10 * reaches[index].seconds))
+                if not self._passes(items[index]):
+                    os._exit(1)
+
+        return run_in_child(work)
+
+    def _conclude(self, number: int, code: int) -> None:
+        mutant = self.mutants[number]
+        verdict = {0: "survived", UNFIT: "unfit", -signal.SIGALRM: "hung"}.get(code, "killed")
+        self.verdicts[number] = verdict
+        if verdict in ("survived", "unfit"):
+            print(f"{verdict}: {mutant}", flush=True)
+
+
+def say(line: str) -> None:
+    """Tell how far it is."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def test_files() -> list[str]:
+    """Return the tests of the core, and of the model that it is held against."""
+    about_data = {"json", "schema", "signature", "validator", "dialect", "errors", "content", "bounding"}
+    left_out = {f"test_{name}" for name in about_data | {"docs", "rules", "layers", "exports"}}
+    files = [path for path in sorted((ROOT / "tests").glob("test_*.py")) if path.stem not in left_out]
+    held_against = ROOT / "tests" / "reference"
+    files += [held_against / f"test_call_{name}.py" for name in ("agreement", "machine", "model")]
+    return [str(path) for path in files]
 
 
 def main() -> int:
@@ -207,43 +466,40 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("modules", nargs="*", default=list(DECIDING), metavar="MODULE")
     parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--seconds", type=float, default=90, help="after which a mutant counts as hung")
     parser.add_argument("--every", type=int, default=1, help="take only every Nth mutant")
-    parser.add_argument("--json", type=Path, help="write the survivors there")
+    parser.add_argument("--json", type=Path, help="write the figures and the survivors there")
     parser.add_argument("--survivors", type=Path, help="judge only the survivors of an earlier run")
+    parser.add_argument("--control", action="store_true", help="change nothing: every mutant has to survive")
+    parser.add_argument(
+        "--slowest", type=float, default=60, help="leave out tests that take longer, in seconds"
+    )
+    parser.add_argument("--reach", type=Path, help="keep there which test reaches what; new tests are added")
     options = parser.parse_args()
     mutants = [mutant for module in options.modules for mutant in mutants_of(module)][:: options.every]
     if options.survivors is not None:
-        known = {
-            (row["module"], row["line"], row["change"]) for row in json.loads(options.survivors.read_text())
-        }
-        mutants = [
-            mutant for mutant in mutants if (mutant["module"], mutant["line"], mutant["change"]) in known
-        ]
-    counts = {"killed": 0, "hung": 0, "survived": 0}
-    survivors: list[dict[str, object]] = []
-    started = time.monotonic()
-    with ThreadPoolExecutor(options.jobs) as pool:
-        for done, (mutant, verdict) in enumerate(
-            pool.map(lambda each: judge(each, options.seconds), mutants), 1
-        ):
-            counts[verdict] += 1
-            if verdict == "survived":
-                survivors.append({key: value for key, value in mutant.items() if key != "text"})
-                print(
-                    f"survived: {mutant['module']}.py:{mutant['line']}  {mutant['change']}:  {mutant['code']}",
-                    flush=True,
-                )
-            if done % 25 == 0:
-                print(
-                    f"{done} of {len(mutants)} after {time.monotonic() - started:.0f} s: {counts}",
-                    file=sys.stderr,
-                    flush=True,
-                )
+        known = {tuple(row.values()) for row in json.loads(options.survivors.read_text())["survivors"]}
+        mutants = [mutant for mutant in mutants if tuple(mutant.row().values()) in known]
+    if options.control:
+        mutants = [replace(mutant, replacement=mutant.node) for mutant in mutants]
+    os.chdir(ROOT)
+    os.environ["CI"] = "1"  # Hypothesis then draws the same examples in every run.
+    judge = Judge(mutants, options.jobs, options.slowest, options.reach)
+    arguments = ["-q", "-p", "no:cacheprovider", "--capture=no", "--rootdir", str(ROOT), *test_files()]
+    pytest.main(arguments, plugins=[judge])
+    survivors = [
+        mutant for number, mutant in enumerate(mutants) if judge.verdicts[number] in ("survived", "unfit")
+    ]
+    table: dict[str, dict[str, int]] = {}
+    for number, mutant in enumerate(mutants):
+        row = table.setdefault(mutant.module, {"killed": 0, "hung": 0, "survived": 0, "unfit": 0})
+        row[judge.verdicts[number]] += 1
+    for module, row in table.items():
+        print(f"{module}: {sum(row.values())} mutants, {row}")
     if options.json is not None:
-        options.json.write_text(json.dumps(survivors, indent=1))
-    share = 1 - counts["survived"] / len(mutants) if mutants else 1.0
-    print(f"{len(mutants) - counts['survived']} of {len(mutants)} killed ({share:.1%}): {counts}")
+        found = {"modules": table, "survivors": [mutant.row() for mutant in survivors]}
+        options.json.write_text(json.dumps(found, indent=1))
+    share = 1 - len(survivors) / len(mutants) if mutants else 1.0
+    print(f"{len(mutants) - len(survivors)} of {len(mutants)} killed ({share:.1%})")
     return 0 if share >= GOAL else 1
 
 
