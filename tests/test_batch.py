@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import math
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -1307,6 +1308,48 @@ async def test_an_interrupt_among_running_siblings_awaits_their_cleanup(autojump
     assert ended == 6.0
     assert [result.code for result in seen.results] == ["ABORTED"] * 3
     assert seen.results[1].cause is None
+
+
+@pytest.mark.rule("BA-13", "PU-9")
+@pytest.mark.parametrize("calls", ["parallel", "exclusive"])
+def test_a_real_interrupt_while_the_batch_waits_ends_it_and_loses_no_result(calls: str) -> None:
+    """Ctrl-C reaches the task that executes the batch, not the tasks of its calls."""
+    registry, seen, log = workshop()
+    ended: list[float] = []
+
+    @registry.tool(concurrency_safe=calls == "parallel")
+    async def tidy(label: str) -> str:
+        log.note(f"begin {label}")
+        try:
+            await trio.sleep_forever()
+        finally:
+            with trio.CancelScope(shield=True):
+                await trio.sleep(2)
+            ended.append(trio.current_time())
+        return "never"
+
+    async def interrupt() -> None:
+        await trio.sleep(1)
+        signal.raise_signal(signal.SIGINT)
+
+    async def main() -> None:
+        trio.lowlevel.spawn_system_task(interrupt)
+        async with open_call_scope() as scope:
+            await registry.execute_batch(
+                [call(scope, "tidy", label=label) for label in "abc"], max_parallel=2
+            )
+
+    with pytest.raises((KeyboardInterrupt, BaseExceptionGroup)) as raised:
+        run(main)
+
+    interrupts = leaves_of(raised.value).interrupts
+    assert {type(leaf) for leaf in interrupts} == {KeyboardInterrupt}
+    begun = 2 if calls == "parallel" else 1
+    assert len(log.of("begin")) == begun
+    assert ended == [3.0] * begun
+    assert [result.code for result in seen.results] == (
+        ["ABORTED"] * begun + ["ABORTED_BEFORE_DISPATCH"] * (3 - begun)
+    )
 
 
 @pytest.mark.rule("BA-13")

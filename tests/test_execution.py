@@ -193,6 +193,56 @@ async def test_a_wrapper_may_ask_what_dispatch_would_say(
     assert seen.only.code == objection
 
 
+@pytest.mark.rule("WR-3")
+@pytest.mark.parametrize(
+    ("method", "arguments"),
+    [
+        ("with_deadline", ("soon",)),
+        ("with_deadline", (float("nan"),)),
+        ("with_deadline", (True,)),
+        ("with_timeout", (0,)),
+        ("with_timeout", (float("inf"),)),
+        ("with_scope", (None,)),
+    ],
+)
+async def test_what_is_no_source_is_refused_where_it_is_added(
+    autojump_clock: MockClock, method: str, arguments: tuple[Any, ...]
+) -> None:
+    registry, seen = observed(plain)
+    refused: list[str] = []
+
+    async def wrapper(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        options = {} if method == "with_scope" else {"name": "mine"}
+        try:
+            getattr(execution, method)(*arguments, **options)
+        except ValueError as error:
+            refused.append(str(error))
+        return await proceed(execution)
+
+    registry.wrap(wrapper)
+    async with open_call_scope() as scope:
+        await registry.execute(call(scope, "plain"))
+
+    assert len(refused) == 1
+    assert facts(seen.only) == "ok returned"
+
+
+@pytest.mark.rule("WR-3")
+async def test_the_name_of_a_deadline_is_text(autojump_clock: MockClock) -> None:
+    registry, seen = observed(plain)
+
+    async def wrapper(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        unnamed: Any = None
+        return await proceed(execution.with_deadline(5.0, name=unnamed))
+
+    registry.wrap(wrapper)
+    async with open_call_scope() as scope:
+        await registry.execute(call(scope, "plain"))
+
+    assert facts(seen.only) == "failed POLICY_ERROR not_dispatched"
+    assert "name of a deadline" in seen.only.text
+
+
 @pytest.mark.rule("GA-3")
 async def test_the_tool_of_a_view(autojump_clock: MockClock) -> None:
     registry, seen = observed(plain)

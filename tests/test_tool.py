@@ -166,6 +166,26 @@ def test_what_cannot_be_a_body_is_refused(bad: Any) -> None:
         Tool.from_schema(name="x", description="", parameters=True, output=True, body=bad)
 
 
+async def test_a_context_is_known_by_its_annotation_evaluated_or_not(autojump_clock: MockClock) -> None:
+    registry, seen = observed()
+
+    async def body(word: str, mine: Any) -> str:
+        return f"{word} {mine.name}"
+
+    async def named(word: str, mine: Any) -> str:
+        return f"{word} {mine.name}"
+
+    body.__annotations__ = {"word": str, "mine": ToolContext, "return": str}
+    named.__annotations__ = {"word": "str", "mine": "trio_tools.ToolContext", "return": "str"}
+    registry.tool(name="objects")(body)
+    registry.tool(name="strings")(named)
+    async with open_call_scope() as scope:
+        for name in ("objects", "strings"):
+            await registry.execute(call(scope, name, word="in"))
+
+    assert [result.text for result in seen.results] == ["in objects", "in strings"]
+
+
 @pytest.mark.rule("JS-7")
 def test_a_body_takes_one_context() -> None:
     async def two(*, first: ToolContext, second: ToolContext) -> str:
