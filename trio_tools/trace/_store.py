@@ -147,7 +147,7 @@ async def serving(database: Database) -> AsyncGenerator[RunStore]:
         nursery.start_soon(polls.run)
         try:
             yield RunStore(access, queue, polls)
-        except BaseException as error:  # noqa: BLE001
+        except BaseException as error:  # noqa: ASYNC103, BLE001
             # Raised again below, outside the nursery, which would wrap it in a group.
             raised = error
         with trio.CancelScope(shield=True):
