@@ -432,7 +432,7 @@ class Judge:
                 os._exit(UNFIT)
             for index in self._tests_of(mutant, reaches):
                 # A mutant that hangs is killed by the alarm.
-                signal.alarm(int(10 + 10 * reaches[index].seconds))
+                signal.setitimer(signal.ITIMER_REAL, 3 + 20 * reaches[index].seconds)
                 if not self._passes(items[index]):
                     os._exit(1)
 

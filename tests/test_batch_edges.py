@@ -1,0 +1,124 @@
+"""The edges of a batch: which ends raise, what is dated when, and what a refused batch leaves behind."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from tests.helpers import Proceed, Recorder, call, caused_at, facts, observed
+from trio_tools import (
+    DispatchExecution,
+    Registry,
+    ToolCall,
+    ToolContext,
+    ToolResult,
+    open_call_scope,
+    tool,
+)
+from trio_tools._scope import lifetime_of
+
+
+@tool
+async def linger(seconds: float) -> str:
+    """Wait, whatever happens meanwhile."""
+    with trio.CancelScope(shield=True):
+        await trio.sleep(seconds)
+    return "lingered"
+
+
+@tool(concurrency_safe=True)
+async def quick() -> str:
+    """Return at once."""
+    return "quick"
+
+
+@pytest.mark.rule("BA-12")
+async def test_a_batch_that_the_caller_ended_returns_although_its_task_is_cancelled_meanwhile(
+    autojump_clock: MockClock,
+) -> None:
+    registry, _seen = observed(linger)
+    results: list[ToolResult] = []
+    with trio.move_on_after(2):
+        async with open_call_scope(timeout=1) as scope:
+            results += await registry.execute_batch([call(scope, "linger", seconds=3)])
+
+    assert list(map(facts, results)) == ["cancelled ABORTED returned deadline:caller"]
+
+
+@pytest.mark.rule("BA-12", "CA-6")
+async def test_a_failure_that_names_the_ambient_cause_does_not_make_a_batch_raise(
+    autojump_clock: MockClock,
+) -> None:
+    registry, _seen = observed(linger)
+    results: list[ToolResult] = []
+
+    async def translate(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        result = await proceed(execution)
+        return ToolResult.failed("gave up", code="GAVE_UP", cause=result.cause)
+
+    registry.wrap(translate)
+    with trio.move_on_after(1):
+        async with open_call_scope() as scope:
+            results += await registry.execute_batch([call(scope, "linger", seconds=2)])
+
+    assert list(map(facts, results)) == ["failed GAVE_UP returned ambient:ambient"]
+
+
+@pytest.mark.rule("SC-12", "NE-9")
+async def test_a_refused_batch_leaves_nothing_with_its_call_scope(autojump_clock: MockClock) -> None:
+    registry, seen = observed(quick)
+    async with open_call_scope() as scope:
+        await registry.execute(call(scope, "quick"))
+        orphan = ToolCall(name="quick", arguments={}, scope=scope, parent=seen.executions[0].token)
+        with pytest.raises(RuntimeError, match="parent"):
+            await registry.execute_batch([call(scope, "quick"), orphan])
+        left = dict(lifetime_of(scope)._children)
+
+    assert left == {}
+
+
+@pytest.mark.rule("SC-12", "BA-10")
+async def test_a_batch_that_ran_or_was_skipped_leaves_nothing_with_its_call_scope(
+    autojump_clock: MockClock,
+) -> None:
+    registry, _seen = observed(quick)
+    async with open_call_scope() as scope:
+        await registry.execute_batch([call(scope, "quick")])
+        after_running = dict(lifetime_of(scope)._children)
+        scope.cancel()
+        await registry.execute_batch([call(scope, "quick")])
+        after_skipping = dict(lifetime_of(scope)._children)
+
+    assert after_running == {}
+    assert after_skipping == {}
+
+
+async def _mixed(registry: Registry) -> None:
+    """Run a tool that executes a batch of a call nested in it and one that is not."""
+
+    @registry.tool
+    async def mixing(ctx: ToolContext) -> str:
+        async with open_call_scope() as scope:
+            nested = ToolCall(name="linger", arguments={"seconds": 3}, scope=scope, parent=ctx.token)
+            await registry.execute_batch([nested, call(scope, "quick")])
+        return "mixed"
+
+    async with open_call_scope() as scope:
+        await registry.execute(call(scope, "mixing"))
+
+
+@pytest.mark.rule("SC-9", "BA-9")
+async def test_every_call_of_a_batch_dates_an_ambient_deadline_as_it_stood_when_the_batch_was_entered(
+    autojump_clock: MockClock,
+) -> None:
+    registry, seen = observed(linger, quick)
+    with trio.move_on_after(1):
+        await _mixed(registry)
+
+    assert _times(seen) == {"linger": 1.0, "quick": 1.0, "mixing": 1.0}
+
+
+def _times(seen: Recorder) -> dict[str, float]:
+    pairs = zip(seen.executions, seen.results, strict=True)
+    return {execution.name: caused_at(result) for execution, result in pairs}
