@@ -157,7 +157,10 @@ def _first_of(life: Life, view: DispatchExecution) -> CancelCause | None:
     A source that was added further in may have decided what was dispatched before any of the view's
     sources came; those that came while that settled change nothing any more (`TI-18`).
     """
-    cause = earliest(sources_of(view), life.checked_at)
+    return _or_what_decided(life, earliest(sources_of(view), life.checked_at))
+
+
+def _or_what_decided(life: Life, cause: CancelCause | None) -> CancelCause | None:
     inner = life.decided_by
     if cause is not None and inner is not None and inner.at < cause.at <= life.decided_at:
         return inner
@@ -166,6 +169,7 @@ def _first_of(life: Life, view: DispatchExecution) -> CancelCause | None:
 
 def _cut_short(life: Life, cause: CancelCause | None) -> ToolResult:
     """Return what a cancellation makes of wrappers that it ended: the latest failure stays (`WR-18`)."""
+    cause = _or_what_decided(life, cause)
     if not life.proceeded:
         return aborted(life, cause, life.body_contexts())
     latest = life.proceeded[-1]
@@ -195,6 +199,8 @@ async def _dispatch(life: Life, sources: tuple[Source, ...]) -> ToolResult:
             result = failed(life, failure, contexts=life.body_contexts())
         else:
             result = await run_body(life, sources, tool, bound)
+    life.begun()
+    life.enter(Phase.WRAPPERS)
     life.proceeded.append(result)
     return result
 

@@ -155,7 +155,7 @@ class Life:
             self.started_at = self.since
 
     def begun(self) -> None:
-        """Tell a batch that the function itself runs now (`BA-5`)."""
+        """Tell a batch that the function itself runs now, or never will in this dispatch (`BA-5`)."""
         if self.on_begun is not None:
             self.on_begun()
 
