@@ -9,6 +9,7 @@ from pathlib import Path
 import outcome
 import pytest
 import trio
+import trio.testing
 
 import trio_tools
 from trio_tools.conformance._site import Site, is_foreign, site_of, site_of_frame
