@@ -6,12 +6,15 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from tests.helpers import Proceed, Recorder, call, caused_at, facts, observed
+from tests.helpers import GateRest, Proceed, Recorder, call, caused_at, facts, observed
 from trio_tools import (
+    Deny,
     DispatchExecution,
+    GateDecision,
     Registry,
     ToolCall,
     ToolContext,
+    ToolExecution,
     ToolResult,
     open_call_scope,
     tool,
@@ -122,3 +125,45 @@ async def test_every_call_of_a_batch_dates_an_ambient_deadline_as_it_stood_when_
 def _times(seen: Recorder) -> dict[str, float]:
     pairs = zip(seen.executions, seen.results, strict=True)
     return {execution.name: caused_at(result) for execution, result in pairs}
+
+
+@pytest.mark.rule("BA-12", "CA-12")
+async def test_a_batch_whose_only_call_was_denied_returns_in_a_cancelled_task(
+    autojump_clock: MockClock,
+) -> None:
+    registry, _seen = observed(quick)
+    results: list[ToolResult] = []
+
+    async def deny_late(_execution: ToolExecution, _proceed: GateRest) -> GateDecision:
+        with trio.CancelScope(shield=True):
+            await trio.sleep(2)
+        return Deny("not today")
+
+    registry.gate(deny_late)
+    with trio.move_on_after(1):
+        async with open_call_scope() as scope:
+            results += await registry.execute_batch([call(scope, "quick")])
+
+    assert list(map(facts, results)) == ["failed DENIED not_dispatched"]
+
+
+@pytest.mark.rule("BA-5", "BA-8")
+async def test_a_call_that_is_refused_at_dispatch_holds_the_next_one_up_for_nothing(
+    autojump_clock: MockClock,
+) -> None:
+    registry, _seen = observed()
+    begun: list[float] = []
+
+    @registry.tool(concurrency_safe=True)
+    async def wait(seconds: float) -> None:
+        begun.append(trio.current_time())
+        await trio.sleep(seconds)
+
+    start = trio.current_time()
+    async with open_call_scope() as scope:
+        results = await registry.execute_batch(
+            [call(scope, "wait", seconds=5), call(scope, "wait", seconds="x"), call(scope, "wait", seconds=5)]
+        )
+
+    assert begun == [start, start]
+    assert [result.code for result in results] == [None, "INVALID_ARGS", None]
