@@ -92,7 +92,6 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "_pytest": (),
     "rich": ("cli", "trace"),
     "platformdirs": ("cli",),
-    "sqlalchemy": ("trace",),
     "psycopg": ("trace",),
     "opentelemetry": ("trace",),
     "mcp": ("mcp",),
