@@ -167,3 +167,19 @@ async def test_a_call_that_is_refused_at_dispatch_holds_the_next_one_up_for_noth
 
     assert begun == [start, start]
     assert [result.code for result in results] == [None, "INVALID_ARGS", None]
+
+
+@pytest.mark.rule("BA-9", "RE-8", "PU-1")
+async def test_a_success_whose_caller_is_cancelled_while_it_waits_for_its_place_is_none(
+    autojump_clock: MockClock,
+) -> None:
+    registry, _seen = observed(quick)
+
+    @registry.tool(concurrency_safe=True)
+    async def wait(seconds: float) -> None:
+        await trio.sleep(seconds)
+
+    async with open_call_scope() as first, open_call_scope(timeout=2) as second:
+        results = await registry.execute_batch([call(first, "wait", seconds=5), call(second, "quick")])
+
+    assert list(map(facts, results)) == ["ok returned", "cancelled ABORTED returned deadline:caller"]
