@@ -178,8 +178,7 @@ class Layer:
         self._tools[tool.name] = tool
 
         def undo() -> None:
-            if self._tools.get(tool.name) is tool:
-                del self._tools[tool.name]
+            del self._tools[tool.name]
 
         return Registration(undo)
 
