@@ -67,7 +67,6 @@ class _Entry:
     index: int
     life: Life
     exclusive: bool = True
-    started: bool = False
     admitted_at_last: bool = False
     begun: bool = False
     settled: bool = False
@@ -152,7 +151,6 @@ class _Batch:
             if entry.skipped is not None:
                 self._advance()
                 continue
-            entry.started = True
             self._in_flight += 1
             if entry.exclusive:
                 self._barrier = entry.index
@@ -223,7 +221,7 @@ class _Batch:
         if not entry.settled:
             entry.settled = True
             self._in_flight -= 1
-            self._after(entry, result)
+            self._after(result)
             self.notify()
 
     def published(self, entry: _Entry) -> None:
@@ -231,33 +229,33 @@ class _Batch:
         entry.done = True
         entry.life.lifetime.forget()
         if entry.result is not None:
-            self._after(entry, entry.result)
+            self._after(entry.result)
         self._advance()
 
-    def _after(self, entry: _Entry, result: ToolResult) -> None:
+    def _after(self, result: ToolResult) -> None:
         if self.on_failure is BatchPolicy.FAIL_FAST and result.outcome is ToolOutcome.FAILED:
-            self._cancel_siblings(entry)
+            self._cancel_siblings()
 
     def interrupted(self, interrupt: BaseException) -> None:
         """Keep an interrupt for the end, and let nothing more start (`BA-13`)."""
         if all(interrupt is not known for known in self.interrupts):
             self.interrupts.append(interrupt)
-        self._cancel_siblings(None)
+        self._cancel_siblings()
 
-    def _cancel_siblings(self, failed: _Entry | None) -> None:
+    def _cancel_siblings(self) -> None:
         """Cancel, once, every call that has not settled, as its caller would (`BA-11`)."""
         if self._stopped:
             return
         self._stopped = True
         for entry in self.entries:
-            if entry is not failed and not entry.settled:
+            if not entry.settled:
                 entry.life.lifetime.cancel(CauseKind.SIBLING, "batch", None, trio.current_time())
 
     def _advance(self) -> None:
         """Publish skipped calls whose place has come, and let the next started one commit (`BA-6`)."""
         while self._committed < len(self.entries):
             entry = self.entries[self._committed]
-            if not entry.done and entry.skipped is not None:
+            if entry.skipped is not None:
                 entry.settled = entry.done = True
                 entry.result, interrupts = publish_unstarted(entry.life, entry.skipped)
                 entry.life.lifetime.forget()
