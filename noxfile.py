@@ -37,6 +37,7 @@ BESIDE_THE_TESTS = (
     "tests",
     "docs",
     "examples",
+    "benchmarks",
     "changelog.d",
 )
 
@@ -186,6 +187,14 @@ def docs(session: nox.Session) -> None:
     )
     session.run("pytest", "tests/test_docs.py", *session.posargs)
     session.log(f"open {built / 'index.html'}")
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Print what calls cost, as ratios, and hold the count of instructions to its budget."""
+    session.install("-e", ".")
+    session.run("python", "-m", "benchmarks", *session.posargs)
+    session.run("python", "-m", "benchmarks.instructions")
 
 
 @nox.session(venv_backend="uv", python=FOUND[0] if FOUND else None)
