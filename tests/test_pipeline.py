@@ -1373,3 +1373,31 @@ async def test_no_call_is_nested_in_one_that_has_settled(autojump_clock: MockClo
 
     assert refused == ["in the tail of a wrapper", "after the call"]
     assert seen.published == ["outer: ok returned"]
+
+
+@pytest.mark.rule("PU-1", "RE-8")
+def test_a_success_that_never_waited_is_none_if_the_caller_cancels_at_its_schedule_point() -> None:
+    """trio runs two tasks that are ready in arbitrary order, so this is tried many times."""
+
+    async def main() -> tuple[bool, bool]:
+        registry, seen = observed(work)
+        cancelled_first: list[bool] = []
+
+        async def short_circuit(_execution: DispatchExecution, _proceed: Proceed) -> ToolResult:
+            return ToolResult.ok("at once")
+
+        registry.wrap(short_circuit)
+        async with trio.open_nursery() as nursery, open_call_scope() as scope:
+
+            async def cancel() -> None:
+                scope.cancel()
+
+            registry.observe(lambda execution, _result: cancelled_first.append(execution.scope.cancel_called))
+            nursery.start_soon(cancel)
+            await registry.execute(call(scope, "work"))
+        return seen.only.outcome is ToolOutcome.CANCELLED, cancelled_first[0]
+
+    ended = [run(main) for _ in range(20)]
+
+    assert {cancelled for cancelled, _ in ended} == {True, False}
+    assert all(cancelled == cancelled_first for cancelled, cancelled_first in ended)
