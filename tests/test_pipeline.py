@@ -23,6 +23,7 @@ from tests.helpers import (
     at,
     call,
     facts,
+    hold_loop,
     observed,
     run,
     stray_cancelled,
@@ -1401,3 +1402,20 @@ def test_a_success_that_never_waited_is_none_if_the_caller_cancels_at_its_schedu
 
     assert {cancelled for cancelled, _ in ended} == {True, False}
     assert all(cancelled == cancelled_first for cancelled, cancelled_first in ended)
+
+
+@pytest.mark.rule("PU-8", "CA-1")
+async def test_a_cancelled_call_unwinds_at_the_very_instant_of_the_ambient_deadline(
+    autojump_clock: MockClock,
+) -> None:
+    registry, seen = observed(work)
+    registry.observe(lambda _execution, _result: hold_loop(1))
+    returned: list[ToolResult] = []
+    with trio.move_on_after(1) as outer:
+        async with open_call_scope() as scope:
+            scope.cancel()
+            returned.append(await registry.execute(call(scope, "work")))
+
+    assert seen.published == ["work: cancelled ABORTED_BEFORE_DISPATCH not_dispatched caller:caller"]
+    assert returned == []
+    assert outer.cancelled_caught
