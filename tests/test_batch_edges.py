@@ -8,6 +8,7 @@ from trio.testing import MockClock
 
 from tests.helpers import GateRest, Proceed, Recorder, call, caused_at, facts, observed
 from trio_tools import (
+    CallScope,
     Deny,
     DispatchExecution,
     GateDecision,
@@ -97,14 +98,14 @@ async def test_a_batch_that_ran_or_was_skipped_leaves_nothing_with_its_call_scop
     assert after_skipping == {}
 
 
-async def _mixed(registry: Registry) -> None:
-    """Run a tool that executes a batch of a call nested in it and one that is not."""
+async def _mixed(registry: Registry, elsewhere: CallScope) -> None:
+    """Run a tool that executes a batch of a call nested in it and one that is not, nor in its scope."""
 
     @registry.tool
     async def mixing(ctx: ToolContext) -> str:
         async with open_call_scope() as scope:
             nested = ToolCall(name="linger", arguments={"seconds": 3}, scope=scope, parent=ctx.token)
-            await registry.execute_batch([nested, call(scope, "quick")])
+            await registry.execute_batch([nested, call(elsewhere, "quick")])
         return "mixed"
 
     async with open_call_scope() as scope:
@@ -116,8 +117,9 @@ async def test_every_call_of_a_batch_dates_an_ambient_deadline_as_it_stood_when_
     autojump_clock: MockClock,
 ) -> None:
     registry, seen = observed(linger, quick)
-    with trio.move_on_after(1):
-        await _mixed(registry)
+    async with open_call_scope() as elsewhere:
+        with trio.move_on_after(1):
+            await _mixed(registry, elsewhere)
 
     assert _times(seen) == {"linger": 1.0, "quick": 1.0, "mixing": 1.0}
 

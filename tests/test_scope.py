@@ -48,6 +48,7 @@ from trio_tools import (
     open_call_scope,
     tool,
 )
+from trio_tools._scope import lifetime_of
 
 
 @tool
@@ -1428,3 +1429,34 @@ def test_an_interrupt_while_leaving_cancels_the_calls_and_still_waits() -> None:
     assert left == [f"KeyboardInterrupt at 6.0, {published}"]
     assert seen.only.cause is not None
     assert (seen.only.cause.reason, seen.only.cause.at) == ("KeyboardInterrupt", 1.0)
+
+
+@pytest.mark.parametrize(
+    ("own", "parents", "first"), [(1.0, 2.0, "child"), (2.0, 1.0, "parent"), (1.0, 1.0, "parent")]
+)
+@pytest.mark.rule("SC-15", "SC-5", "WR-6")
+async def test_the_earlier_of_two_deadlines_that_nobody_noticed_is_a_childs_cause(
+    autojump_clock: MockClock, own: float, parents: float, first: str
+) -> None:
+    start = trio.current_time()
+    async with open_call_scope(name="parent", timeout=parents) as parent:
+        async with parent.open_child(name="child", timeout=own) as child:
+            hold_loop(3)
+            cause = child.cause
+
+    assert cause == CancelCause(CauseKind.DEADLINE, first, None, start + 1.0)
+
+
+@pytest.mark.rule("SC-12")
+async def test_a_call_that_has_ended_leaves_nothing_with_its_scope(autojump_clock: MockClock) -> None:
+    registry, _seen = observed(nap)
+    async with open_call_scope() as scope:
+        await wait_all_tasks_blocked()
+        lifetime = lifetime_of(scope)
+        before = set(lifetime._fused), set(lifetime._calls), set(lifetime._children)
+        async with scope.open_child(name="child") as child:
+            await registry.execute(call(child, "nap", seconds=1))
+        await registry.execute(call(scope, "nap", seconds=1))
+        after = set(lifetime._fused), set(lifetime._calls), set(lifetime._children)
+
+    assert before == after
