@@ -6,8 +6,9 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from tests.helpers import GateRest, Proceed, Recorder, call, caused_at, facts, observed
+from tests.helpers import GateRest, Proceed, Recorder, call, caused_at, facts, observed, run
 from trio_tools import (
+    BatchPolicy,
     CallScope,
     Deny,
     DispatchExecution,
@@ -15,6 +16,7 @@ from trio_tools import (
     Registry,
     ToolCall,
     ToolContext,
+    ToolError,
     ToolExecution,
     ToolResult,
     open_call_scope,
@@ -185,3 +187,56 @@ async def test_a_success_whose_caller_is_cancelled_while_it_waits_for_its_place_
         results = await registry.execute_batch([call(first, "wait", seconds=5), call(second, "quick")])
 
     assert list(map(facts, results)) == ["ok returned", "cancelled ABORTED returned deadline:caller"]
+
+
+@pytest.mark.rule("BA-5")
+def test_a_wrapper_that_merely_gives_way_does_not_upset_the_order_of_bodies() -> None:
+    """trio runs tasks that are ready in arbitrary order, so this is tried many times."""
+
+    async def main() -> list[str]:
+        registry, _seen = observed()
+        begun: list[str] = []
+
+        @registry.tool(concurrency_safe=True)
+        async def note(label: str) -> None:
+            begun.append(label)
+
+        async def giving_way(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+            await trio.lowlevel.checkpoint()
+            return await proceed(execution)
+
+        registry.wrap(giving_way)
+        async with open_call_scope() as scope:
+            await registry.execute_batch(call(scope, "note", label=label) for label in "abcd")
+        return begun
+
+    orders = [run(main) for _ in range(10)]
+
+    assert orders == [list("abcd")] * 10
+
+
+@pytest.mark.rule("BA-11")
+async def test_a_cancelled_sibling_that_lingers_in_its_gates_is_reported(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    registry, _seen = observed(quick)
+
+    @registry.tool(concurrency_safe=True)
+    async def fail() -> None:
+        await trio.sleep(1)
+        raise ToolError("failed", code="MINE")
+
+    async def gate(execution: ToolExecution, proceed: GateRest) -> GateDecision:
+        if execution.name == "quick":
+            with trio.CancelScope(shield=True):
+                await trio.sleep(15)
+        return await proceed()
+
+    registry.gate(gate)
+    async with open_call_scope() as scope:
+        await registry.execute_batch(
+            [call(scope, "fail"), call(scope, "quick")], on_failure=BatchPolicy.FAIL_FAST
+        )
+
+    (warning,) = [record.getMessage() for record in caplog.records if "quick" in record.getMessage()]
+    assert "was cancelled 10.0 s ago (sibling 'batch') and is still in phase gates" in warning
