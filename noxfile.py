@@ -203,3 +203,10 @@ def lowest(session: nox.Session) -> None:
     session.install("--resolution", "lowest-direct", "-e", ".[all]", *_group("test"), *_group("demo"))
     session.run("uv", "pip", "list", external=True)
     session.run("pytest", *session.posargs)
+
+
+@nox.session(python=FOUND[-1] if FOUND else None)
+def mutants(session: nox.Session) -> None:
+    """Change the core in small ways and see whether the tests notice; needs Python 3.12 or newer."""
+    session.install("-e", ".[all]", *_group("test"), *_group("demo"))
+    session.run("python", "tools/mutate.py", *session.posargs)

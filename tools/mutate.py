@@ -33,7 +33,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import CodeType, FunctionType
-from typing import Final, final
+from typing import ClassVar, Final, final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -185,15 +185,17 @@ class Mutant:
     node: ast.AST
     replacement: ast.AST
 
+    # What stays the same while other lines of the module change.
+    KEY: ClassVar = ("module", "function", "code", "change", "number")
+
     @property
-    def key(self) -> tuple[str, str, str, str, int]:
-        """What stays the same while other lines of the module change."""
-        return self.module, self.function, self.code, self.change, self.number
+    def key(self) -> tuple[object, ...]:
+        """Return what finds this mutant again."""
+        return tuple(getattr(self, name) for name in self.KEY)
 
     def row(self) -> dict[str, object]:
         """Return what is written down of it."""
-        names = ("module", "function", "line", "number", "change", "code")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in ("line", *self.KEY)}
 
     def __str__(self) -> str:
         return f"{self.module}.py:{self.line} in {self.function}  {self.change}:  {self.code}"
@@ -477,8 +479,9 @@ def main() -> int:
     options = parser.parse_args()
     mutants = [mutant for module in options.modules for mutant in mutants_of(module)][:: options.every]
     if options.survivors is not None:
-        known = {tuple(row.values()) for row in json.loads(options.survivors.read_text())["survivors"]}
-        mutants = [mutant for mutant in mutants if tuple(mutant.row().values()) in known]
+        rows = json.loads(options.survivors.read_text())["survivors"]
+        known = {tuple(row[name] for name in Mutant.KEY) for row in rows}
+        mutants = [mutant for mutant in mutants if mutant.key in known]
     if options.control:
         mutants = [replace(mutant, replacement=mutant.node) for mutant in mutants]
     os.chdir(ROOT)
