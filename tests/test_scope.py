@@ -1460,3 +1460,43 @@ async def test_a_call_that_has_ended_leaves_nothing_with_its_scope(autojump_cloc
         after = set(lifetime._fused), set(lifetime._calls), set(lifetime._children)
 
     assert before == after
+
+
+@pytest.mark.rule("SC-11", "SC-5")
+async def test_a_scope_opened_in_a_cancelled_task_says_so_before_any_checkpoint() -> None:
+    with trio.CancelScope() as outer:
+        outer.cancel()
+        async with open_call_scope() as scope:
+            cause = scope.cause
+
+    assert cause is not None
+    assert cause.kind is CauseKind.AMBIENT
+
+
+@pytest.mark.rule("SC-14", "WR-10")
+async def test_a_view_that_is_delegated_to_again_shows_what_is_and_not_what_was(
+    autojump_clock: MockClock,
+) -> None:
+    registry, _seen = observed(nap)
+    causes: list[str | None] = []
+
+    async def twice(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        view = execution.with_deadline(trio.current_time() + 2, name="patience")
+        await proceed(view)
+        return await proceed(view)
+
+    async def looking(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        cause = execution.scope.cause
+        causes.append(None if cause is None else cause.name)
+        with trio.CancelScope(shield=True):
+            await trio.sleep(1.5)
+        cause = execution.scope.cause
+        causes.append(None if cause is None else cause.name)
+        return await proceed(execution)
+
+    registry.wrap(twice)
+    registry.wrap(looking)
+    async with open_call_scope() as scope:
+        await registry.execute(call(scope, "nap", seconds=0))
+
+    assert causes == [None, None, None, "patience"]
