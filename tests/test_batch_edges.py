@@ -119,6 +119,14 @@ async def test_every_call_of_a_batch_dates_an_ambient_deadline_as_it_stood_when_
     autojump_clock: MockClock,
 ) -> None:
     registry, seen = observed(linger, quick)
+
+    async def gate(execution: ToolExecution, proceed: GateRest) -> GateDecision:
+        if execution.name == "linger":
+            with trio.CancelScope(shield=True):
+                await trio.sleep(3)
+        return await proceed()
+
+    registry.gate(gate)
     async with open_call_scope() as elsewhere:
         with trio.move_on_after(1):
             await _mixed(registry, elsewhere)
@@ -202,7 +210,9 @@ def test_a_wrapper_that_merely_gives_way_does_not_upset_the_order_of_bodies() ->
             begun.append(label)
 
         async def giving_way(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
-            await trio.lowlevel.checkpoint()
+            if execution.arguments == {"label": "a"}:
+                await trio.lowlevel.checkpoint()
+                await trio.lowlevel.checkpoint()
             return await proceed(execution)
 
         registry.wrap(giving_way)
@@ -216,7 +226,7 @@ def test_a_wrapper_that_merely_gives_way_does_not_upset_the_order_of_bodies() ->
 
 
 @pytest.mark.rule("BA-11")
-async def test_a_cancelled_sibling_that_lingers_in_its_gates_is_reported(
+async def test_cancelled_siblings_that_linger_in_their_gates_are_reported_in_each_batch(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     registry, _seen = observed(quick)
@@ -234,9 +244,12 @@ async def test_a_cancelled_sibling_that_lingers_in_its_gates_is_reported(
 
     registry.gate(gate)
     async with open_call_scope() as scope:
-        await registry.execute_batch(
-            [call(scope, "fail"), call(scope, "quick")], on_failure=BatchPolicy.FAIL_FAST
-        )
+        for _ in range(2):
+            await registry.execute_batch(
+                [call(scope, "fail"), call(scope, "quick")], on_failure=BatchPolicy.FAIL_FAST
+            )
 
-    (warning,) = [record.getMessage() for record in caplog.records if "quick" in record.getMessage()]
-    assert "was cancelled 10.0 s ago (sibling 'batch') and is still in phase gates" in warning
+    warnings = [record.getMessage() for record in caplog.records if "quick" in record.getMessage()]
+    assert len(warnings) == 2
+    for warning in warnings:
+        assert "was cancelled 10.0 s ago (sibling 'batch') and is still in phase gates" in warning

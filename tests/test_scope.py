@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 import signal
+from contextlib import suppress
 from functools import partial
 
 import attrs
@@ -26,6 +27,7 @@ from tests.helpers import (
     hold_loop,
     observed,
     run,
+    stray_cancelled,
 )
 from trio_tools import (
     Accept,
@@ -1500,3 +1502,32 @@ async def test_a_view_that_is_delegated_to_again_shows_what_is_and_not_what_was(
         await registry.execute(call(scope, "nap", seconds=0))
 
     assert causes == [None, None, None, "patience"]
+
+
+@pytest.mark.parametrize(
+    ("held", "error", "expected"),
+    [
+        (2.0, "Cancelled", CancelCause(CauseKind.AMBIENT, "ambient", None, 1.0)),
+        (2.0, "BaseExceptionGroup", CancelCause(CauseKind.AMBIENT, "ambient", None, 1.0)),
+        (2.0, "ValueError", CancelCause(CauseKind.CALLER, "caller", "ValueError", 2.0)),
+        (0.5, "Cancelled", CancelCause(CauseKind.CALLER, "caller", "Cancelled", 0.5)),
+    ],
+)
+@pytest.mark.rule("SC-10", "SC-11", "SC-9")
+async def test_what_leaves_the_block_names_the_owners_cancellation_only_if_it_is_one(
+    autojump_clock: MockClock, held: float, error: str, expected: CancelCause
+) -> None:
+    stray = await stray_cancelled()
+    errors = (stray, BaseExceptionGroup("several", [stray]), ValueError("wrong"))
+    (raised,) = [each for each in errors if type(each).__name__ == error]
+    start = trio.current_time()
+    scopes: list[CallScope] = []
+    with suppress(ValueError, trio.Cancelled, BaseExceptionGroup):
+        # Nothing waits before the block is left, so trio has noticed nothing.
+        with trio.CancelScope(deadline=start + 1.0):
+            async with open_call_scope() as scope:
+                scopes.append(scope)
+                hold_loop(held)
+                raise raised
+
+    assert scopes[0].cause == attrs.evolve(expected, at=start + expected.at)
