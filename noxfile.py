@@ -189,7 +189,7 @@ def docs(session: nox.Session) -> None:
     session.log(f"open {built / 'index.html'}")
 
 
-@nox.session
+@nox.session(python=FOUND[-1] if FOUND else None)
 def bench(session: nox.Session) -> None:
     """Print what calls cost, as ratios, and hold the count of instructions to its budget."""
     session.install("-e", ".")
