@@ -23,8 +23,8 @@ PACKAGE = Path(trio_tools.__file__).parent
 
 # (floor, module): a module sees what stands above it, and nothing else of the core.
 CORE = (
-    (1, "_errors"),
     (1, "_text"),
+    (1, "_errors"),
     (1, "_json"),
     (1, "_classification"),
     (2, "_content"),

@@ -165,21 +165,25 @@ async def _invoke_in_thread(attempt: Attempt, context: ToolContext | None) -> No
             return
         # The token is held here, so that nothing cancellable lies between the mark and the thread.
         ours = trio.CapacityLimiter(1)
-        (attempt.value,) = await trio.to_thread.run_sync(_in_thread, attempt, context, limiter=ours)
-        attempt.returned = True
+        attempt.value, stopped = await trio.to_thread.run_sync(_in_thread, attempt, context, limiter=ours)
+        attempt.returned = stopped is None
+        attempt.raised = stopped
     except BaseException as raised:
         attempt.raised = raised
     finally:
         limiter.release()
 
 
-def _in_thread(attempt: Attempt, context: ToolContext | None) -> tuple[object]:
+def _in_thread(attempt: Attempt, context: ToolContext | None) -> tuple[object, Exception | None]:
     attempt.thread = threading.get_ident()
     if attempt.life.on_begun is not None:
         attempt.life.lifetime.run.run_sync_soon(attempt.life.begun)
     try:
         # In a tuple, for trio refuses a function that returns a coroutine before we can say what is wrong.
-        return (attempt.tool.invoke(attempt.bound, context),)
+        return attempt.tool.invoke(attempt.bound, context), None
+    except StopIteration as error:
+        # Raised through a coroutine it would become another error, with another text.
+        return None, error
     finally:
         attempt.thread = None
 

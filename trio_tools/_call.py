@@ -45,6 +45,18 @@ def _is_call_scope(_call: object, _attribute: object, value: object) -> None:
         )
 
 
+def _is_text(_call: object, attribute: object, value: object) -> None:
+    if not isinstance(value, str):
+        raise TypeError(
+            f"the {getattr(attribute, 'name', 'name')} of a ToolCall is a string, not {type(value).__name__}"
+        )
+
+
+def _is_token(_call: object, _attribute: object, value: object) -> None:
+    if value is not None and not isinstance(value, ExecutionToken):
+        raise TypeError(f"the parent of a ToolCall is the token of an execution, not {type(value).__name__}")
+
+
 @final
 @frozen(kw_only=True, repr=False)
 class ToolCall:
@@ -59,14 +71,15 @@ class ToolCall:
         root_call_id: the id of the outermost call; a root call's is its own by default (`NE-3`).
 
     Raises:
-        TypeError: when ``scope`` is missing or anything but a `CallScope`.
+        TypeError: when ``scope`` is missing or anything but a `CallScope`, or when a name or id is no
+            string or the parent no token.
     """
 
-    name: str
+    name: str = field(validator=_is_text)
     arguments: object
     scope: CallScope = field(validator=_is_call_scope)
-    call_id: str = field(factory=fresh_call_id)
-    parent: ExecutionToken | None = None
+    call_id: str = field(factory=fresh_call_id, validator=_is_text)
+    parent: ExecutionToken | None = field(default=None, validator=_is_token)
     root_call_id: str | None = None
 
     def __repr__(self) -> str:

@@ -101,8 +101,14 @@ def _is_plain(item: object) -> bool:
 
 def _part_of(item: object) -> Content:
     match item:
-        case TextContent(text=str()) | ImageContent(data=str(), mime_type=str()):
-            return item
+        case TextContent(text=str() as text):
+            return item if type(text) is str else TextContent(str.__str__(text))
+        case ImageContent(data=str() as data, mime_type=str() as mime_type):
+            return (
+                item
+                if type(data) is type(mime_type) is str
+                else ImageContent(str.__str__(data), str.__str__(mime_type))
+            )
         case TextContent(text=bytes() as raw) | (bytes() as raw):  # pyright: ignore[reportUnnecessaryComparison]
             return TextContent(raw.decode("utf-8", "replace"))
         case str():

@@ -161,8 +161,10 @@ def failure_of(error: BaseException, *, code: str, masked: str | None) -> ToolFa
         code: the code of an error that brings none of its own (`JS-10`).
         masked: the text that replaces that of an uncoded error (`JS-11`), None to show it.
     """
-    if isinstance(error, ToolError):
-        return ToolFailure(text_of(error), error.code, type(error).__name__)
+    own = getattr(error, "code", None) if isinstance(error, ToolError) else None
+    # A subclass may forget to call the constructor it inherits, or assign what is no code.
+    if isinstance(own, str) and own:
+        return ToolFailure(text_of(error), str.__str__(own), type(error).__name__)
     return ToolFailure(text_of(error) if masked is None else masked, code, type(error).__name__)
 
 

@@ -254,7 +254,11 @@ class Layer:
                 f"restrict takes several names, not one string; known are {self._known()}"
             )
         assert self._parent is not None
-        wanted = list(names)
+        try:
+            wanted = list(names)
+            frozenset(wanted)
+        except TypeError as error:
+            raise RegistrationError(f"restrict takes names: {error}; known are {self._known()}") from None
         inherited = self._parent._visible()
         unknown = [name for name in wanted if name not in inherited]
         if unknown:
@@ -325,14 +329,14 @@ class Layer:
         return chain
 
     def guards(self) -> Iterator[Callable[..., object]]:
-        """Walk the guards by position while more may be appended (`GA-11`)."""
+        """Walk the guards in order, each once, while some may be appended or closed (`GA-11`, `LA-5`)."""
         if self._parent is not None:
             yield from self._parent.guards()
         guards = self._hooks[HookKind.GUARD]
-        position = 0
-        while position < len(guards):
-            yield guards[position].call
-            position += 1
+        asked: set[_Hook] = set()
+        while (guard := next((each for each in guards if each not in asked), None)) is not None:
+            asked.add(guard)
+            yield guard.call
 
     def get(self, name: str) -> Tool | None:
         """Return the visible tool of that name; None when there is none or it is hidden (`LA-4`)."""
@@ -429,7 +433,10 @@ def _is_async(fn: Callable[..., object]) -> bool | None:
     """Return whether ``fn`` is async, None where that cannot be told before it is called."""
     while isinstance(fn, partial):
         fn = cast("Callable[..., object]", fn.func)
-    target = inspect.unwrap(fn)
+    try:
+        target = inspect.unwrap(fn)
+    except ValueError:
+        return None
     for candidate in (fn, target, getattr(target, "__call__", None)):  # noqa: B004
         if inspect.iscoroutinefunction(candidate) or inspect.isasyncgenfunction(candidate):
             return True

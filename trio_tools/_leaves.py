@@ -14,6 +14,7 @@ from attrs import frozen
 
 from ._classification import Came
 from ._errors import PolicyError, ToolError, ToolFailure, failure_of
+from ._text import repair_text
 
 __all__ = [
     "Captured",
@@ -121,6 +122,8 @@ def failure_of_errors(errors: tuple[Exception, ...], *, code: str, masked: str |
         failure_of(error, code=code, masked=None if isinstance(error, PolicyError) else masked)
         for error in errors
     ]
+    # Not every text can be encoded, and the message goes wherever the content goes.
+    failures = [ToolFailure(repair_text(each.message), each.code, each.name) for each in failures]
     if len(failures) == 1:
         return failures[0]
     codes = {failure.code for failure in failures}
@@ -134,8 +137,9 @@ def failure_of_errors(errors: tuple[Exception, ...], *, code: str, masked: str |
 
 def close_coroutine(answer: object) -> None:
     """Close a coroutine that nobody will await, so that it does not complain later, out of place."""
-    if isinstance(answer, Coroutine):
-        cast("Coroutine[object, object, object]", answer).close()
+    with suppress(Exception):
+        if isinstance(answer, Coroutine):
+            cast("Coroutine[object, object, object]", answer).close()
 
 
 def log_error(message: str, *args: object, error: BaseException | None = None) -> None:

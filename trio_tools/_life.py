@@ -136,6 +136,8 @@ class Life:
 
     def end(self) -> None:
         """Let go of the call, which is published: nothing may be nested in it any more."""
+        # The view lives as long as somebody holds it; with this reference both would wait for the collector.
+        self.view = None
         self.token._execution = None  # pyright: ignore[reportPrivateUsage]
         self.lifetime.dismiss(self)
         self.flights.pop(self, None)

@@ -52,7 +52,7 @@ def _rendered(life: Life, tool: Tool, value: JsonValue) -> tuple[Content, ...]:
     answer = _call(life, tool, "render", tool.render, value)
     try:
         return content_of(answer)
-    except TypeError:
+    except Exception:
         close_coroutine(answer)
         raise InvalidOutputError("render returned non-lossless JSON") from None
 

@@ -41,7 +41,7 @@ from ._call import ToolCall
 from ._classification import Came, Path, Place, Verdict, classify
 from ._content import Context, content_of
 from ._delegation import run_wrappers
-from ._errors import NOT_JSON, PolicyError, ToolFailure, standard_failure
+from ._errors import NOT_JSON, PolicyError, ToolFailure, standard_failure, text_of
 from ._execution import view_of
 from ._fusion import Ambient
 from ._json import NotLossless, TooDeep, freeze_arguments
@@ -186,9 +186,9 @@ def finalize(life: Life, result: ToolResult) -> tuple[ToolResult, list[BaseExcep
         return result, []
     try:
         return evolve(result, content=content_of(captured.answer)), []
-    except TypeError as error:
+    except Exception as error:
         close_coroutine(captured.answer)
-        return policy_error(life, PolicyError(f"a finalizer returned no content: {error}")), []
+        return policy_error(life, PolicyError(f"a finalizer returned no content: {text_of(error)}")), []
 
 
 def publish(life: Life, result: ToolResult) -> list[BaseException]:

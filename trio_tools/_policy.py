@@ -127,7 +127,7 @@ def _decide(life: Life, place: Place, captured: Captured[GateDecision | Approval
     verdict, path = classify(place, came, cancelled=cause is not None)
     match verdict:
         case Verdict.GO if isinstance(decision, Deny):
-            return Decided(failed(life, standard_failure(DENIED, reason=decision.reason)), path)
+            return Decided(failed(life, standard_failure(DENIED, reason=str.__str__(decision.reason))), path)
         case Verdict.GO:
             return None
         case Verdict.ERROR:
@@ -163,8 +163,10 @@ def ask_guards(life: Life) -> Decided | None:
 
 def _ask_guard(guard: Callable[..., object], life: Life) -> str | None:
     answer = guard(view_of(life))
-    if answer is None or isinstance(answer, str):
-        return answer
+    if answer is None:
+        return None
+    if isinstance(answer, str):
+        return str.__str__(answer)
     close_coroutine(answer)
     raise PolicyError(f"a guard answers with a reason or None, not {type(answer).__name__}")
 
@@ -235,6 +237,8 @@ def _revalued(life: Life, result: ToolResult, value: object, contexts: tuple[Con
 
 
 def _contexts_of(contexts: Iterable[object]) -> tuple[Context, ...]:
+    if isinstance(contexts, str | bytes):
+        raise PolicyError("the contexts of a review decision are several messages, not one text")
     try:
         return tuple(map(context_of, contexts))
     except TypeError:

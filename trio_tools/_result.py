@@ -66,6 +66,12 @@ class CancelCause:
     at: float
 
 
+def _several(contexts: Iterable[Context]) -> tuple[Context, ...]:
+    if isinstance(contexts, str | bytes):
+        raise TypeError("contexts are several messages: put a single one into a tuple")
+    return tuple(contexts)
+
+
 def _frozen_if_json(value: Any) -> JsonValue:
     if type(value) in _FROZEN_ALREADY:
         return value
@@ -108,7 +114,7 @@ class ToolResult:
     value: JsonValue = field(default=None, converter=_frozen_if_json)
     error: ToolFailure | None = None
     meta: JsonValue | None = field(default=None, converter=_frozen_if_json)
-    contexts: tuple[Context, ...] = field(default=(), converter=tuple)
+    contexts: tuple[Context, ...] = field(default=(), converter=_several)
     concludes: bool = False
     artifacts: tuple[Artifact, ...] = field(default=(), converter=tuple)
     write: WriteTarget | None = None

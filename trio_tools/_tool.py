@@ -1,7 +1,7 @@
 """A tool: a function that is called by name with JSON arguments, and what is declared about it."""
 
 import inspect
-import math
+import sys
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from functools import partial
@@ -45,7 +45,7 @@ class Effect(StrEnum):
 def _timeout(value: object) -> float | None:
     if value is None:
         return None
-    if type(value) not in (int, float) or not 0 < cast("float", value) < math.inf:
+    if type(value) not in (int, float) or not 0 < cast("float", value) <= sys.float_info.max:
         raise DefinitionError(f"a timeout is a finite number of seconds above zero, not {value!r}")
     return float(cast("float", value))
 
@@ -68,10 +68,9 @@ def _description(_tool: object, _attribute: object, value: object) -> None:
 
 
 def _function(_tool: object, attribute: object, value: object) -> None:
+    name = getattr(attribute, "name", "an option")
     if value is not None and not callable(value):
-        raise DefinitionError(
-            f"{getattr(attribute, 'name', 'an option')} is a function or None, not {value!r}"
-        )
+        raise DefinitionError(f"{name} is a function or None, not {value!r}")
 
 
 def _safe(_tool: object, _attribute: object, value: object) -> None:
@@ -153,9 +152,12 @@ class Tool:
             fn, skip=frozenset() if context_parameter is None else frozenset({context_parameter})
         )
         output = plan_output(fn)
+        named: object = fn
+        while isinstance(named, partial):
+            named = named.func
         return FunctionTool(
-            name=getattr(fn, "__name__", type(fn).__name__) if name is None else name,
-            description=(inspect.getdoc(fn) or "") if description is None else description,
+            name=getattr(named, "__name__", type(named).__name__) if name is None else name,
+            description=(inspect.getdoc(named) or "") if description is None else description,
             parameters=arguments.schema,
             output=output.schema,
             timeout=timeout,
@@ -253,6 +255,8 @@ def _refuse_uncallable(fn: object) -> None:
 
 
 def _is_async(fn: Callable[..., object]) -> bool:
+    if inspect.isclass(fn):
+        return False
     return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(getattr(fn, "__call__", None))  # noqa: B004
 
 
