@@ -96,10 +96,10 @@ class _Proceed:
         self._running = False
         self._ended: trio.Event | None = None
 
-    async def __call__(self, view: DispatchExecution, /) -> ToolResult:
+    async def __call__(self, view: DispatchExecution | None = None, /) -> ToolResult:
         if self._closed:
             raise RuntimeError("proceed was awaited after its wrapper had ended")
-        if not derives_from(view, self._received):
+        if view is None or not derives_from(view, self._received):
             raise TypeError("proceed takes the execution its wrapper received, or one derived from it")
         if self._running:
             raise RuntimeError("a wrapper delegates once at a time: await the last proceed first")

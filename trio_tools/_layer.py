@@ -411,14 +411,14 @@ def layer_of(life: Life) -> Layer:
 
 
 def _refuse_wrong_kind(kind: HookKind, fn: object) -> None:
-    word = kind.value
+    word = f"{'an' if kind is HookKind.OBSERVER else 'a'} {kind.value}"
     if not callable(fn):
-        raise RegistrationError(f"a {word} is a function, not {type(fn).__name__}")
+        raise RegistrationError(f"{word} is a function, not {type(fn).__name__}")
     told = _is_async(fn)
     if kind in _AWAITED and told is False:
-        raise RegistrationError(f"a {word} is an `async def` function: {fn!r} is not")
+        raise RegistrationError(f"{word} is an `async def` function: {fn!r} is not")
     if kind not in _AWAITED and told is True:
-        raise RegistrationError(f"a {word} is a plain `def` function: {fn!r} is async, and nobody awaits it")
+        raise RegistrationError(f"{word} is a plain `def` function: {fn!r} is async, and nobody awaits it")
     try:
         signature = inspect.signature(fn)
     except (ValueError, TypeError):
@@ -426,7 +426,7 @@ def _refuse_wrong_kind(kind: HookKind, fn: object) -> None:
     try:
         signature.bind(*range(_ARITY[kind]))
     except TypeError as error:
-        raise RegistrationError(f"a {word} takes {_ARITY[kind]} positional arguments: {error}") from None
+        raise RegistrationError(f"{word} takes {_ARITY[kind]} positional arguments: {error}") from None
 
 
 def _is_async(fn: Callable[..., object]) -> bool | None:

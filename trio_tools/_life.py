@@ -197,7 +197,10 @@ class Life:
         ours = tuple(source for source in sources if not isinstance(source, Ambient))
         if effective <= now and earliest(ours, now) is None:
             self._observe_not_ours(now)
-        # Whatever else is hidden behind the scope that was told: a deadline read before still counts.
+        self._observe_hidden(now)
+
+    def _observe_hidden(self, now: float) -> None:
+        """Count deadlines that were read before, of scopes that are hidden behind the one that was told."""
         self.ambient.observe_hidden(now)
         if self.lexical is not None:
             self.lexical.observe_hidden(now)
@@ -230,7 +233,9 @@ class Life:
         if unsure and self.delegation and not self._cancelled_within(self.spans[-1], now):
             self._observe_within_spans(self.delegation, trio.current_effective_deadline(), now)
             return self.cause_at(now)
-        return cause
+        if cause is not None and self.delegation:
+            self._observe_hidden(now)
+        return self.cause_at(now)
 
     def cause_at(self, now: float, /) -> CancelCause | None:
         """Return why the body, or before and after it the call, is being cancelled."""

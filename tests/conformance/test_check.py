@@ -258,3 +258,12 @@ def test_a_check_has_the_name_of_its_tool_and_runs_with_its_own_options() -> Non
     assert check.name == "doubles"
     assert check.run(seed=1).arguments == 1
     assert isinstance(doubles, Tool)
+
+
+def test_an_example_that_the_body_would_never_see_is_refused() -> None:
+    @tool
+    async def paged(pages: int) -> int:
+        return pages
+
+    with pytest.raises(CheckError, match="example 1 does not fit the schema of 'paged'"):
+        check_tool(paged, arguments=[{"page": 2}], seed=1)

@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from trio_tools import JsonValue, Tool, thaw
+from trio_tools import JsonValue, Tool, freeze_value, thaw
 
 from ._derive import SchemaError, strategy_for
 
@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
 __all__ = ["ArgumentsError", "draw_arguments", "shrink_arguments"]
+
+
+_DEPTH: Final = 512
+"""Levels of nesting that a registry admits by default."""
 
 
 class ArgumentsError(Exception):
@@ -27,14 +31,25 @@ def draw_arguments(tool: Tool, source: object, *, count: int, seed: int) -> list
             tool's schema. All examples of a sequence are used.
 
     Raises:
-        ArgumentsError: when the strategy fails, or the source is something else.
+        ArgumentsError: when the strategy fails, an example does not fit the tool's schema, so that the
+            body would never run, or the source is something else.
     """
     if source is None and _takes_nothing(tool):
         return [{}]
     if isinstance(source, Sequence) and not isinstance(source, str | bytes):
-        return [*cast("Sequence[Any]", source)]
+        return [
+            _fitting(tool, place, example) for place, example in enumerate(cast("Sequence[Any]", source), 1)
+        ]
     strategy = _strategy(tool, source)
     return _drawn(strategy, count, seed)
+
+
+def _fitting(tool: Tool, place: int, example: Any) -> Any:
+    try:
+        tool.arguments_plan.bind(freeze_value(example, depth=_DEPTH))
+    except ValueError as error:
+        raise ArgumentsError(f"example {place} does not fit the schema of {tool.name!r}: {error}") from None
+    return example
 
 
 def _takes_nothing(tool: Tool) -> bool:
