@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from trio_tools import JsonValue, Tool, freeze_value, thaw
+from trio_tools import JsonValue, NotLossless, Tool, freeze_value, thaw
 
 from ._derive import SchemaError, strategy_for
 
@@ -46,7 +46,11 @@ def draw_arguments(tool: Tool, source: object, *, count: int, seed: int) -> list
 
 def _fitting(tool: Tool, place: int, example: Any) -> Any:
     try:
-        tool.arguments_plan.bind(freeze_value(example, depth=_DEPTH))
+        frozen = freeze_value(example, depth=_DEPTH)
+    except NotLossless:
+        return example  # refused further on, for every source of arguments alike
+    try:
+        tool.arguments_plan.bind(frozen)
     except ValueError as error:
         raise ArgumentsError(f"example {place} does not fit the schema of {tool.name!r}: {error}") from None
     return example
