@@ -112,7 +112,8 @@ if FOUND:
         session.run("pytest", "--numprocesses=auto", f"--ignore={FORKS}", *chosen, *measured, env=env)
         session.run("pytest", FORKS, *chosen, *measured, *(("--cov-append",) if newest else ()), env=env)
         if newest:
-            session.run("coverage", "report", env=env)
+            # Tests compile code of their own, which has no file.
+            session.run("coverage", "report", "--ignore-errors", env=env)
 
 else:
 

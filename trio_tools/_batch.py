@@ -31,6 +31,7 @@ _PASSES_TO_DISPATCH = 2
 """Scheduler passes after which a call that is still in its wrappers is taken to wait there."""
 
 
+@trio.lowlevel.enable_ki_protection
 async def execute_batch(
     layer: Layer,
     calls: Iterable[ToolCall],
@@ -91,6 +92,7 @@ class _Entry:
             with trio.CancelScope(shield=True):
                 await self.place.wait()
 
+    @trio.lowlevel.enable_ki_protection
     async def run(self) -> None:
         try:
             self.result = await live(self.life, self)

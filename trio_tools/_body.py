@@ -14,8 +14,9 @@ asked to cancel.
 """
 
 import threading
+from collections.abc import Awaitable
 from functools import partial
-from typing import Final
+from typing import Final, cast
 
 import trio
 
@@ -71,6 +72,7 @@ def _asked_to_cancel(attempt: Attempt, interrupt: BaseException | None) -> None:
     attempt.life.lifetime.alarm()
 
 
+@trio.lowlevel.enable_ki_protection
 async def _run_alone(attempt: Attempt, sentry: Sentry) -> None:
     """Run a body that has no context."""
     try:
@@ -79,6 +81,7 @@ async def _run_alone(attempt: Attempt, sentry: Sentry) -> None:
         sentry.release()
 
 
+@trio.lowlevel.enable_ki_protection
 async def _keep(attempt: Attempt, sentry: Sentry) -> None:
     """Hold the call's nursery open for the body, where it can be wrecked without harm to the caller."""
     try:
@@ -91,6 +94,7 @@ async def _keep(attempt: Attempt, sentry: Sentry) -> None:
         sentry.release()
 
 
+@trio.lowlevel.enable_ki_protection
 async def _run_in_nursery(attempt: Attempt, nursery: trio.Nursery) -> None:
     """Run a body in the call's nursery, which ends with it unless it returned (`BO-11`, `NE-8`)."""
     await _invoke(attempt, ToolContext(attempt))
@@ -129,7 +133,7 @@ async def _invoke_async(attempt: Attempt, context: ToolContext | None) -> None:
     sentinel = trio.CancelScope()
     sentinel.__enter__()
     try:
-        attempt.value = await attempt.tool.invoke(attempt.bound, context)  # pyright: ignore[reportGeneralTypeIssues]
+        attempt.value = await _call(attempt, context)
         attempt.returned = True
     except BaseException as raised:
         attempt.raised = raised
@@ -140,6 +144,12 @@ async def _invoke_async(attempt: Attempt, context: ToolContext | None) -> None:
         sentinel.__exit__(None, None, None)
     except RuntimeError:
         attempt.left_open = True
+
+
+@trio.lowlevel.disable_ki_protection
+async def _call(attempt: Attempt, context: ToolContext | None) -> object:
+    """Run the function itself, which a Ctrl-C may interrupt anywhere; the code around it, it may not."""
+    return await cast("Awaitable[object]", attempt.tool.invoke(attempt.bound, context))
 
 
 async def _empty(nurseries: list[trio.Nursery]) -> None:

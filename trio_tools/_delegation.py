@@ -103,12 +103,12 @@ class _Proceed:
             raise TypeError("proceed takes the execution its wrapper received, or one derived from it")
         if self._running:
             raise RuntimeError("a wrapper delegates once at a time: await the last proceed first")
-        self._running = True
         life = self._life
-        if view is not self._received:
-            life.derived = (*life.derived, view.scope)
-            view.reopen()
         try:
+            self._running = True
+            if view is not self._received:
+                life.derived = (*life.derived, view.scope)
+                view.reopen()
             result = await _delegate(life, self._chain, self._index, view)
         except BaseException as raised:
             result = self._ended_by_own_source(view, raised)

@@ -208,12 +208,14 @@ class Sentry:
         self._task: trio.lowlevel.Task | None = None
         self._released = False
 
+    @trio.lowlevel.enable_ki_protection
     async def park(self) -> None:
         """Wait until `release`; a checkpoint that cannot be cancelled, and none if released already."""
         if not self._released:
             self._task = trio.lowlevel.current_task()
             await trio.lowlevel.wait_task_rescheduled(self._abort)
 
+    @trio.lowlevel.enable_ki_protection
     def _abort(self, raise_cancel: Callable[[], object]) -> trio.lowlevel.Abort:
         try:
             raise_cancel()
@@ -223,6 +225,7 @@ class Sentry:
             self._report(interrupt)
         return trio.lowlevel.Abort.FAILED
 
+    @trio.lowlevel.enable_ki_protection
     def release(self) -> None:
         """Let the parked task go on; idempotent."""
         if not self._released:

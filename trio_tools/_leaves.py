@@ -81,6 +81,7 @@ class Captured(Generic[T]):
         return self.answer  # pyright: ignore[reportReturnType]
 
 
+@trio.lowlevel.disable_ki_protection
 async def capture(fn: Callable[[*Ts], Awaitable[T]], *args: *Ts) -> Captured[T]:
     """Await ``fn(*args)`` and say how it ended; interrupts alone are raised."""
     try:
@@ -89,6 +90,7 @@ async def capture(fn: Callable[[*Ts], Awaitable[T]], *args: *Ts) -> Captured[T]:
         return _captured(raised)
 
 
+@trio.lowlevel.disable_ki_protection
 def capture_sync(fn: Callable[[*Ts], T], *args: *Ts) -> Captured[T]:
     """Call ``fn(*args)`` and say how it ended; interrupts alone are raised."""
     try:

@@ -273,11 +273,13 @@ def admit(
     return life
 
 
+@trio.lowlevel.enable_ki_protection
 async def execute(layer: Layer, call: ToolCall, settings: Settings, flights: dict[Life, None]) -> ToolResult:
     """Execute one call of its own."""
     return await _end(await live(admit(layer, call, settings, flights)))
 
 
+@trio.lowlevel.enable_ki_protection
 async def _nest(
     life: Life, name: str, arguments: object, forward: Callable[[Iterable[Context]], None], /
 ) -> ToolResult:

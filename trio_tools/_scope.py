@@ -444,6 +444,7 @@ class _Watch:
             self._cancel_as_ambient()
         self._nursery.start_soon(self._stand, name=f"owner of call scope {self.lifetime.name!r}")
 
+    @trio.lowlevel.enable_ki_protection
     async def _stand(self) -> None:
         # The lifetime's own deadline has no callback either; its fused scope reports that one too.
         with FusedScope((self.lifetime,)):
