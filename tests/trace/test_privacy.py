@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.trace.strategies import steps
-from trio_tools import Artifact, ToolOutcome
+from trio_tools import Artifact, ToolOutcome, to_json_text
 from trio_tools.trace._privacy import PrivacyLevel, filter_step, mask_text, stored_text
 from trio_tools.trace._step import RunStep
-from trio_tools.trace._values import json_text
 from trio_tools.trace._wire import KEYS, KeyClass, step_to_json, structure_step
 
 MARKER = "tr0mb0ne"
@@ -46,7 +45,7 @@ def telling_step() -> RunStep:
 def test_no_content_survives_metadata_and_its_measure_does(level: PrivacyLevel) -> None:
     row = step_to_json(filter_step(telling_step(), level))
 
-    assert MARKER not in json_text(row)
+    assert MARKER not in to_json_text(row)
     assert row == {
         "kind": "tool",
         "round": 2,
@@ -72,7 +71,7 @@ def test_each_content_key_is_gone_from_any_step(step: RunStep, level: PrivacyLev
     row = step_to_json(filter_step(step, level))
 
     assert not {key.name for key in KEYS if key.cls is KeyClass.CONTENT} & set(row)
-    assert '"reason"' not in json_text({"toolCause": row.get("toolCause")})
+    assert '"reason"' not in to_json_text({"toolCause": row.get("toolCause")})
 
 
 @pytest.mark.rule("TR-12")

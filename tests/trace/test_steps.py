@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.trace.strategies import broken_text, json_values, steps
-from trio_tools import Artifact, CancelCause, CauseKind, Settlement, ToolOutcome
+from trio_tools import Artifact, CancelCause, CauseKind, Settlement, ToolOutcome, to_json_text
 from trio_tools.trace._step import (
     ContradictoryStepError,
     EventKind,
@@ -20,7 +20,6 @@ from trio_tools.trace._step import (
     StepFormatError,
     StepKind,
 )
-from trio_tools.trace._values import json_text
 from trio_tools.trace._wire import (
     KEYS,
     parse_payload,
@@ -119,9 +118,9 @@ def test_the_strict_reader_inverts_the_writer(step: RunStep) -> None:
     row = step_to_json(step)
 
     assert structure_step(row) == step
-    assert structure_step(json_text(row)) == step
-    assert structure_step(json_text(row).encode()) == step
-    assert json.loads(json_text(row)) == row
+    assert structure_step(to_json_text(row)) == step
+    assert structure_step(to_json_text(row).encode()) == step
+    assert json.loads(to_json_text(row)) == row
 
 
 def test_integers_of_any_size_and_deep_json_survive_the_text() -> None:
@@ -129,7 +128,7 @@ def test_integers_of_any_size_and_deep_json_survive_the_text() -> None:
     for _ in range(300):
         deep = [deep]
     step = RunStep(kind="tool", tool_arguments={"n": 10**6000, "deep": deep})
-    text = json_text(step_to_json(step))
+    text = to_json_text(step_to_json(step))
 
     assert structure_step(text) == step
     assert parse_payload(text)["toolArguments"] == step.tool_arguments
@@ -319,7 +318,7 @@ def test_a_step_is_detached_from_what_it_was_made_of() -> None:
 @given(broken_text)
 def test_broken_text_never_raises_and_is_repaired_visibly(text: str) -> None:
     step = RunStep(kind="tool", tool_name=text, tool_result=text, tool_arguments={"x": text})
-    stored = json_text(step_to_json(step)).encode()
+    stored = to_json_text(step_to_json(step)).encode()
 
     assert structure_step(stored) == step
     if any(
@@ -423,7 +422,7 @@ def test_the_sample_rows_read_as_they_say() -> None:
     )
 
     for line in (full, cancelled, older):
-        assert json_text(step_to_json(structure_step(line))) == line
+        assert to_json_text(step_to_json(structure_step(line))) == line
     assert [read_outcome(line) for line in (full, cancelled, older)] == ["ok", "cancelled", "ok"]
 
 

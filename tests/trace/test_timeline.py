@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from trio.testing import MockClock
 
 from tests.trace.strategies import broken_text, steps
-from trio_tools import ToolOutcome
+from trio_tools import ToolOutcome, to_json_text
 from trio_tools.trace import (
     EventKind,
     EventRow,
@@ -37,7 +37,6 @@ from trio_tools.trace import (
 )
 from trio_tools.trace._labels import LANGUAGES, Language, labels, outcome_key
 from trio_tools.trace._timeline import UNKNOWN
-from trio_tools.trace._values import json_text
 
 FORMATS: list[Any] = ["text", "html", "json"]
 
@@ -134,7 +133,7 @@ def test_one_string_runs_from_the_enum_through_the_row_to_the_label(
     outcome: ToolOutcome, language: Language
 ) -> None:
     step = RunStep(kind="tool", tool_is_error=outcome is not ToolOutcome.OK, tool_outcome=outcome)
-    stored = json_text(step_to_json(filter_step(step, PrivacyLevel.NONE)))
+    stored = to_json_text(step_to_json(filter_step(step, PrivacyLevel.NONE)))
     timeline = timeline_of(event(stored))
 
     assert f'"toolOutcome":"{outcome.value}"' in stored
@@ -279,7 +278,7 @@ def test_details_show_the_allowed_keys_in_their_order_and_print_as_said() -> Non
     ],
 )
 def test_what_is_no_scalar_and_no_list_of_scalars_is_dropped(keys: dict[str, Any]) -> None:
-    payload = json_text({"toolName": "look", **keys})
+    payload = to_json_text({"toolName": "look", **keys})
 
     assert timeline_of(event(payload)).entries[0].details == {"toolName": "look"}
 
@@ -369,7 +368,11 @@ def test_html_and_control_characters_are_escaped(format: Any) -> None:
         st.builds(
             event,
             st.one_of(
-                broken_text, st.binary(), st.none(), st.integers(), steps().map(step_to_json).map(json_text)
+                broken_text,
+                st.binary(),
+                st.none(),
+                st.integers(),
+                steps().map(step_to_json).map(to_json_text),
             ),
             sequence=st.none() | st.integers(0, 2**63 - 1),
             second=st.integers(-(2**63), 2**63 - 1),

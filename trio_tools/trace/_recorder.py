@@ -17,9 +17,9 @@ from trio_tools import (
     ExecutionToken,
     Layer,
     Registration,
-    Tool,
     ToolExecution,
     ToolResult,
+    repair_text,
 )
 
 from ._privacy import PrivacyLevel, stored_text
@@ -27,7 +27,6 @@ from ._rows import Columns, FenceRow, Span, column_text, columns_of_span
 from ._sql import RunStoreError
 from ._step import RunStep, StepKind, checks, made_of
 from ._store import RunStore
-from ._values import repair_text
 from ._writing import RunWriter, Unit
 
 __all__ = ["FenceError", "LiveListener", "RunTrace"]
@@ -276,14 +275,4 @@ class RunTrace:
 def _may_write(execution: DispatchExecution) -> bool:
     """Tell whether this dispatch will invoke a body that may write (`TR-4`, `TR-6`)."""
     tool = execution.tool
-    return tool is not None and tool.effect is not Effect.READ_ONLY and _binds(tool, execution)
-
-
-def _binds(tool: Tool, execution: DispatchExecution) -> bool:
-    if execution.scope.cancel_called:
-        return False
-    try:
-        tool.arguments_plan.bind(execution.arguments)
-    except ValueError:
-        return False
-    return True
+    return tool is not None and tool.effect is not Effect.READ_ONLY and execution.objection() is None

@@ -6,7 +6,7 @@ from typing import Final, TypeAlias, final
 
 from attrs import field, frozen
 
-from ._values import repair_text
+from trio_tools import repair_text
 
 __all__ = [
     "Columns",

@@ -13,9 +13,9 @@ from typing import Final, Literal, TypeAlias, cast, final
 from attrs import field, frozen
 from attrs.converters import optional
 
-from trio_tools import Artifact, CancelCause, JsonValue, Settlement, ToolOutcome
+from trio_tools import Artifact, CancelCause, JsonValue, Settlement, ToolOutcome, repair_text
 
-from ._values import freeze, repair_text
+from ._values import freeze
 
 __all__ = [
     "ContradictoryStepError",

@@ -16,7 +16,7 @@ from attrs import frozen
 from cattrs import ClassValidationError, Converter, transform_error
 from cattrs.gen import make_dict_structure_fn, override
 
-from trio_tools import Artifact, JsonValue, Settlement, ToolOutcome
+from trio_tools import Artifact, JsonValue, Settlement, ToolOutcome, to_json_text
 
 from ._step import (
     Check,
@@ -29,7 +29,6 @@ from ._step import (
     checks,
     members_of,
 )
-from ._values import json_text
 
 __all__ = [
     "KEYS",
@@ -142,7 +141,7 @@ def text_of_members(
                 left_out.append(member)
             continue
         write = writer_of(value.__class__)
-        pieces.append(heads[member] + (json_text(_plain(value)) if write is None else write(value)))
+        pieces.append(heads[member] + (to_json_text(_plain(value)) if write is None else write(value)))
     return f"{{{','.join(pieces)}}}"
 
 
@@ -154,7 +153,7 @@ def _whole_text(value: int) -> str:
     try:
         return int.__repr__(value)
     except ValueError:
-        return json_text(value)
+        return to_json_text(value)
 
 
 # Most of a step is short text and numbers, and those need no encoder to be set up.
