@@ -228,13 +228,12 @@ class Life:
 
     def cause_within(self, now: float, /) -> CancelCause | None:
         """Return why the body is being cancelled, asked in a frame that may be within it (`NE-4`)."""
-        cause = self.cause_at(now)
-        unsure = cause is None or self.ambient.noticed is not None
-        if unsure and self.delegation and not self._cancelled_within(self.spans[-1], now):
-            self._observe_within_spans(self.delegation, trio.current_effective_deadline(), now)
-            return self.cause_at(now)
-        if cause is not None and self.delegation:
-            self._observe_hidden(now)
+        if self.delegation:
+            unsure = self.cause_at(now) is None or self.ambient.noticed is not None
+            if unsure and not self._cancelled_within(self.spans[-1], now):
+                self._observe_within_spans(self.delegation, trio.current_effective_deadline(), now)
+            elif self.cause_at(now) is not None:
+                self._observe_hidden(now)
         return self.cause_at(now)
 
     def cause_at(self, now: float, /) -> CancelCause | None:
