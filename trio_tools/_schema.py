@@ -117,7 +117,7 @@ def _build(bound: dict[str, object], to_build: list[tuple[str, Callable[[Any], A
             bound[name] = build(bound[name])
         except Exception as error:
             explain_build(error, Place().member(name), report)
-    if report.lines:
+    if report.count:
         raise report.violations()
 
 

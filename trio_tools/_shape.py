@@ -17,7 +17,8 @@ import attrs
 import cattrs
 from cattrs import gen
 
-from ._json import FrozenDict, FrozenList, JsonValue, json_equal, thaw
+from ._json import FrozenDict, FrozenList, JsonValue, thaw
+from ._text import to_canonical_text
 from ._violations import Place, Report
 
 _OBJECTS: Final = frozenset({dict, FrozenDict})
@@ -110,16 +111,17 @@ def choice_of(options: Iterable[tuple[JsonValue, Any]]) -> Shape:
     options = tuple(options)
     values = [value for value, _ in options]
     strings = {value: option for value, option in options if type(value) is str}
+    others: dict[str, Any] = {}
+    for value, option in options:
+        others.setdefault(to_canonical_text(value), option)
     kinds = {type(option) for _, option in options if isinstance(option, Enum)}
     single = len(values) == 1
 
     def find(value: Any) -> tuple[Any] | None:
         if type(value) is str:
             return (strings[value],) if value in strings else None
-        for option_value, option in options:
-            if json_equal(option_value, value):
-                return (option,)
-        return None
+        text = to_canonical_text(value)
+        return (others[text],) if text in others else None
 
     def explain(_: Any, place: Place, report: Report) -> None:
         if single:

@@ -7,6 +7,7 @@ print.
 import json
 from collections.abc import Callable
 from decimal import Decimal
+from operator import itemgetter
 from typing import Any, TypeGuard
 
 
@@ -43,6 +44,25 @@ _encode = json.JSONEncoder(
 _encode_text = json.JSONEncoder(ensure_ascii=False).encode
 
 
+def clipped(text: str, limit: int) -> str:
+    """Returns the text, and of one longer than `limit` characters its head and its tail."""
+    if len(text) <= limit:
+        return text
+    tail = limit // 4
+    return f"{text[: limit - tail - 5]} ... {text[-tail:]}"
+
+
+_SHOWN = 200
+
+
+def shown(value: object) -> str:
+    """Returns the ``repr`` of what a programmer handed in, for a message about it: bounded, and total."""
+    try:
+        return clipped(_digits(value) if type(value) is int else str.__str__(repr(value)), _SHOWN)
+    except Exception:
+        return f"<unprintable {type(value).__name__}>"
+
+
 def to_json_text(value: object) -> str:
     """Returns the value as compact JSON text, non-ASCII characters kept, integers of any size written out.
 
@@ -59,6 +79,23 @@ def _json_scalar(value: object) -> str:
     if type(value) is int:
         return _digits(value)
     return _encode_text(value)
+
+
+def to_canonical_text(value: object) -> str:
+    """Returns a text that two JSON values share exactly if they are equal as JSON (`JS-3`), at any depth.
+
+    Texts are what to look equal values up by: whoever sends the values can choose integers of one hash, but
+    not the hashes of texts.
+    """
+    return _write(value, _canonical_scalar, ",", ":", ordered=True)
+
+
+def _canonical_scalar(value: object) -> str:
+    if type(value) is float:
+        if not value.is_integer():
+            return value.hex()
+        value = int(value)
+    return f"{value:x}" if type(value) is int else _encode_text(value)
 
 
 def to_python_text(value: object) -> str:
@@ -90,7 +127,9 @@ def _is_array(piece: object) -> TypeGuard[list[Any]]:
     return isinstance(piece, list)
 
 
-def _write(root: object, scalar: Callable[[object], str], comma: str, colon: str) -> str:
+def _write(
+    root: object, scalar: Callable[[object], str], comma: str, colon: str, *, ordered: bool = False
+) -> str:
     parts: list[str] = []
     # The next piece to write is the last one; a piece of finished text is a tuple, which no JSON value is.
     pieces: list[Any] = [root]
@@ -100,7 +139,7 @@ def _write(root: object, scalar: Callable[[object], str], comma: str, colon: str
             parts.append(piece[0])
         elif _is_object(piece):
             inner: list[Any] = []
-            for key, value in piece.items():
+            for key, value in sorted(piece.items(), key=itemgetter(0)) if ordered else piece.items():
                 inner += ((comma if inner else "") + scalar(key) + colon,), value
             pieces += ("}",), *reversed(inner), ("{",)
         elif _is_array(piece):

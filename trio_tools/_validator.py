@@ -21,6 +21,7 @@ from attrs import define, field, frozen
 from ._dialect import DRAFT_7, Reading, Resource
 from ._errors import DefinitionError
 from ._json import FrozenDict, FrozenList, JsonValue, json_equal, kind_of, thaw, to_json_text
+from ._text import to_canonical_text
 from ._violations import Place, Report
 
 # How deep a value the compiled validator takes in, with a margin.
@@ -46,11 +47,11 @@ class Validator:
             return
         report = Report(root)
         self._walk.explain(value, report)
-        if readable and not report.lines:
+        if readable and not report.count:
             # The two readings of the schema disagree. The compiled one decides, and has to say why.
             for error in self._compiled.iter_errors(value):
                 report.sentence(_place_of(error.instance_path), error.message)
-        if report.lines:
+        if report.count:
             raise report.violations()
 
 
@@ -131,6 +132,20 @@ _Request: TypeAlias = tuple[_Schema, JsonValue, Place, Report, tuple[Resource, .
 _Evaluation: TypeAlias = Generator[_Request, Any, _Seen]
 
 
+@define(eq=False)
+class _Running:
+    """An evaluation under way."""
+
+    steps: _Evaluation
+    key: tuple[int, Place]
+    scope: tuple[Resource, ...]
+    judge: Report
+    # How much the judge had counted before.
+    count: int
+    # The outermost evaluation under way that this one came back to, by its position.
+    outermost: int
+
+
 @final
 class _Walk:
     """The reading of a schema that explains."""
@@ -138,37 +153,58 @@ class _Walk:
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
         self._draft = reading.draft
-        # Compiled on demand: few schemas ever have to explain themselves. The key is the text of the schema.
-        self._leaves: dict[tuple[str, str | None], Any] = {}
+        # Made on demand: few schemas ever have to explain themselves. The keys are the ids of parts of the
+        # schema, which lives as long as the reading.
+        self._leaves: dict[tuple[int, str | None], Any] = {}
+        self._patterns: dict[str, Any] = {}
+        self._options: dict[int, frozenset[str]] = {}
 
     def explain(self, value: JsonValue, report: Report) -> None:
         """Adds every violation of the value, in walk order."""
         # Evaluations are generators on a list, since Python's stack is not as deep as values may be.
-        running: list[tuple[_Evaluation, tuple[int, int]]] = []
-        active: set[tuple[int, int]] = set()
+        running: list[_Running] = []
+        active: dict[tuple[int, Place], int] = {}
+        # What is known of a place is not asked again: branches that share their parts would otherwise take
+        # time exponential in the depth of the value. A known evaluation that reported has nothing to add.
+        known: dict[tuple[tuple[int, Place], tuple[Resource, ...], bool], tuple[_Seen, bool]] = {}
 
         def enter(request: _Request) -> _Seen | None:
-            schema, _, place, judge, _ = request
-            key = (id(schema), id(place))
+            schema, _, place, judge, scope = request
             if schema is False:
                 judge.fault(place, "is not allowed")
+            if isinstance(schema, bool):
+                return _Seen()
+            key = (id(schema), place)
+            if (found := known.get((key, scope, judge.silent))) is not None:
+                seen, valid = found
+                judge.count += not valid
+                return seen
             # A reference that comes back to where it started, in the same place of the value, would do so for
             # ever; it adds nothing.
-            if isinstance(schema, bool) or key in active:
+            if key in active:
+                running[-1].outermost = min(running[-1].outermost, active[key])
                 return _Seen()
-            active.add(key)
-            running.append((self._evaluate(*request), key))
+            position = active[key] = len(running)
+            running.append(
+                _Running(self._evaluate(*request), key, scope, judge, judge.count, outermost=position)
+            )
             return None
 
         answer = enter((self._reading.root, value, Place(), report, ()))
         while running:
-            evaluation, key = running[-1]
+            current = running[-1]
             try:
-                answer = enter(evaluation.send(answer))
+                answer = enter(current.steps.send(answer))
             except StopIteration as stop:
                 running.pop()
-                active.discard(key)
+                del active[current.key]
                 answer = stop.value
+                if current.outermost == len(running):
+                    valid = not current.judge.silent or current.judge.count == current.count
+                    known[current.key, current.scope, current.judge.silent] = (stop.value, valid)
+                else:
+                    # It took for granted what an evaluation still under way may deny.
+                    running[-1].outermost = min(running[-1].outermost, current.outermost)
 
     def _evaluate(
         self, schema: _Schema, value: Any, place: Place, report: Report, scope: tuple[Resource, ...]
@@ -192,7 +228,7 @@ class _Walk:
             names = schema["type"] if isinstance(schema["type"], FrozenList) else (schema["type"],)
             if not any(_TYPES[name][1](value) for name in names):
                 report.must_be(place, " or ".join(_TYPES[name][0] for name in names))
-        if "enum" in schema and not any(json_equal(value, option) for option in schema["enum"]):
+        if "enum" in schema and to_canonical_text(value) not in self._options_of(schema):
             report.must_be_among(place, schema["enum"])
         if "const" in schema and not json_equal(value, schema["const"]):
             report.must_equal(place, schema["const"])
@@ -202,21 +238,35 @@ class _Walk:
         elif kind is FrozenList:
             _assert_array(schema, value, place, report)
         elif kind is str or ((kind is int or kind is float) and not _is_huge(value)):
-            self._assert_leaf({key: schema[key] for key in _LEAF if key in schema}, value, place, report)
+            self._assert_leaf(schema, value, place, report)
         elif kind is int:
             _assert_huge(schema, value, place, report)
 
-    def _assert_leaf(self, schema: dict[str, Any], value: Any, place: Place, report: Report) -> None:
-        if schema:
-            mask = "the string" if type(value) is str and len(value) > _QUOTED else None
-            for error in self._leaf(schema, mask).iter_errors(value):
+    def _options_of(self, schema: _Schema) -> frozenset[str]:
+        found = self._options.get(id(schema))
+        if found is None:
+            found = self._options[id(schema)] = frozenset(map(to_canonical_text, schema["enum"]))
+        return found
+
+    def _assert_leaf(self, schema: _Schema, value: Any, place: Place, report: Report) -> None:
+        mask = "the string" if type(value) is str and len(value) > _QUOTED else None
+        leaf = self._leaf(schema, mask)
+        if leaf is not None:
+            for error in leaf.iter_errors(value):
                 report.sentence(place, error.message)
 
-    def _leaf(self, schema: dict[str, Any], mask: str | None = None) -> Any:
-        key = (to_json_text(schema), mask)
+    def _leaf(self, schema: _Schema, mask: str | None) -> Any:
+        """Returns what is compiled of the keywords about a single string or number, None without any."""
+        key = (id(schema), mask)
         if key not in self._leaves:
-            self._leaves[key] = _compiled({"$schema": self._draft.uri, **schema}, mask)
+            leaf = {keyword: schema[keyword] for keyword in _LEAF if keyword in schema}
+            self._leaves[key] = _compiled({"$schema": self._draft.uri, **leaf}, mask) if leaf else None
         return self._leaves[key]
+
+    def _pattern(self, pattern: str) -> Any:
+        if pattern not in self._patterns:
+            self._patterns[pattern] = _compiled({"$schema": self._draft.uri, "pattern": pattern})
+        return self._patterns[pattern]
 
     def _in_place(
         self,
@@ -304,7 +354,7 @@ class _Walk:
                 declared.add(key)
                 yield part, value[key], place.member(key), report, scope
         for pattern, part in schema.get("patternProperties", {}).items():
-            matches = self._leaf({"pattern": pattern})
+            matches = self._pattern(pattern)
             for key, each in value.items():
                 if matches.is_valid(key):
                     declared.add(key)
@@ -324,7 +374,7 @@ class _Walk:
                 branch = report.branch()
                 yield schema["propertyNames"], key, Place(), branch, scope
                 if branch.count:
-                    report.fault(place, f"the property name {to_json_text(key)} is not allowed")
+                    report.refused_name(place, key)
         if "unevaluatedProperties" in schema:
             for key, each in value.items():
                 if key not in seen.keys:
@@ -458,10 +508,10 @@ def _assert_object(schema: _Schema, value: FrozenDict, place: Place, report: Rep
 def _assert_array(schema: _Schema, value: FrozenList, place: Place, report: Report) -> None:
     _assert_size(schema, len(value), "Items", "items", place, report)
     if schema.get("uniqueItems") is True:
-        buckets: dict[int, list[JsonValue]] = {}
+        seen: set[str] = set()
         for each in value:
-            alike = buckets.setdefault(hash(each), [])
-            if any(json_equal(each, other) for other in alike):
+            text = to_canonical_text(each)
+            if text in seen:
                 report.fault(place, "has non-unique elements")
                 return
-            alike.append(each)
+            seen.add(text)
