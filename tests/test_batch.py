@@ -33,6 +33,8 @@ from trio_tools import (
     BatchPolicy,
     Block,
     CallScope,
+    CancelCause,
+    CauseKind,
     Deny,
     DispatchExecution,
     FrozenDict,
@@ -1350,6 +1352,36 @@ def test_a_real_interrupt_while_the_batch_waits_ends_it_and_loses_no_result(call
     assert [result.code for result in seen.results] == (
         ["ABORTED"] * begun + ["ABORTED_BEFORE_DISPATCH"] * (3 - begun)
     )
+
+
+@pytest.mark.rule("BA-13", "CA-6")
+@pytest.mark.parametrize("max_parallel", [1, 2])
+def test_a_real_interrupt_names_the_batch_whether_or_not_all_calls_have_begun(max_parallel: int) -> None:
+    registry, seen, log = workshop()
+
+    @registry.tool(concurrency_safe=True)
+    async def waits(label: str) -> str:
+        log.note(f"begin {label}")
+        await trio.sleep_forever()
+        return label
+
+    async def interrupt() -> None:
+        await trio.sleep(1)
+        signal.raise_signal(signal.SIGINT)
+
+    async def main() -> None:
+        trio.lowlevel.spawn_system_task(interrupt)
+        async with open_call_scope() as scope:
+            calls = [call(scope, "waits", label=label) for label in "ab"]
+            await registry.execute_batch(calls, max_parallel=max_parallel)
+
+    with pytest.raises(KeyboardInterrupt):
+        run(main)
+
+    assert len(log.of("begin")) == max_parallel
+    assert [result.cause for result in seen.results] == [
+        CancelCause(CauseKind.SIBLING, "batch", None, 1.0)
+    ] * 2
 
 
 @pytest.mark.rule("BA-13")

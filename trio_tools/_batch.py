@@ -11,6 +11,7 @@ their caller would, and nothing else has to know about it (`BA-11`).
 
 import math
 from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeVarTuple
 
 import trio
 from attrs import define, field
@@ -26,6 +27,8 @@ from ._result import CancelCause, CauseKind, ToolOutcome, ToolResult
 from ._scope import Lifetime, lifetime_of
 
 __all__ = ["execute_batch"]
+
+Ts = TypeVarTuple("Ts")
 
 _PASSES_TO_DISPATCH = 2
 """Scheduler passes after which a call that is still in its wrappers is taken to wait there."""
@@ -158,12 +161,13 @@ class _Batch:
                 self._barrier = entry.index
             nursery.start_soon(entry.run, name=f"batch call {entry.life.name!r}")
             await self._attend(self._until_begun, entry)
+        await self._attend(self._until_all_published)
 
-    async def _attend(self, wait: Callable[[_Entry], Awaitable[None]], entry: _Entry) -> None:
-        """Wait for ``entry``, whatever interrupts this task meanwhile (`BA-13`)."""
+    async def _attend(self, wait: Callable[[*Ts], Awaitable[None]], *args: *Ts) -> None:
+        """Wait for calls, whatever interrupts this task meanwhile (`BA-13`)."""
         while True:
             try:
-                await wait(entry)
+                await wait(*args)
             except BaseException as interrupt:
                 self.interrupted(interrupt)
             else:
@@ -207,6 +211,10 @@ class _Batch:
             await trio.lowlevel.cancel_shielded_checkpoint()
         # A body may still have to wait for a thread; a wrapper that waits holds nobody up.
         while entry.life.phase in (Phase.DISPATCH, Phase.BODY) and not (entry.begun or entry.settled):
+            await self._next_news()
+
+    async def _until_all_published(self) -> None:
+        while self._committed < len(self.entries):
             await self._next_news()
 
     async def _next_news(self) -> None:

@@ -12,7 +12,7 @@ from ._execution import DispatchExecution, derives_from, sources_of
 from ._fusion import Ambient, Source, earliest
 from ._json import NotLossless, freeze_value
 from ._layer import HookKind, Wrapper, layer_of
-from ._leaves import capture, close_coroutine, leaves_of
+from ._leaves import await_foreign, capture, close_coroutine, leaves_of
 from ._life import Life, Phase, governed
 from ._output import InvalidOutputError, make_output
 from ._result import CancelCause, ToolOutcome, ToolResult
@@ -66,7 +66,7 @@ async def _delegate(
     with governed(life, sources):
         proceed = _Proceed(life, chain, index + 1, view)
         try:
-            answer = await wrapper(view, proceed)
+            answer = await await_foreign(wrapper, view, proceed)
         except BaseException as raised:
             if await proceed.left_running() and not leaves_of(raised).interrupts:
                 raise PolicyError(_LEFT_RUNNING) from raised
@@ -96,6 +96,7 @@ class _Proceed:
         self._running = False
         self._ended: trio.Event | None = None
 
+    @trio.lowlevel.enable_ki_protection
     async def __call__(self, view: DispatchExecution | None = None, /) -> ToolResult:
         if self._closed:
             raise RuntimeError("proceed was awaited after its wrapper had ended")

@@ -19,6 +19,7 @@ from ._text import repair_text
 __all__ = [
     "Captured",
     "Leaves",
+    "await_foreign",
     "capture",
     "capture_sync",
     "close_coroutine",
@@ -82,6 +83,11 @@ class Captured(Generic[T]):
 
 
 @trio.lowlevel.disable_ki_protection
+async def await_foreign(fn: Callable[[*Ts], Awaitable[T]], *args: *Ts) -> T:
+    """Await ``fn(*args)``, which a Ctrl-C may interrupt anywhere; the code around it, it may not (`PU-9`)."""
+    return await fn(*args)
+
+
 async def capture(fn: Callable[[*Ts], Awaitable[T]], *args: *Ts) -> Captured[T]:
     """Await ``fn(*args)`` and say how it ended; interrupts alone are raised."""
     try:

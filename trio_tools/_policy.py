@@ -12,7 +12,7 @@ from ._decisions import UNSET, Accept, Allow, Approval, Ask, Block, Deny, GateDe
 from ._errors import DENIED, PolicyError, standard_failure
 from ._execution import view_of
 from ._layer import Approver, Gate, HookKind, Reviewer, layer_of
-from ._leaves import Captured, capture, capture_sync, close_coroutine
+from ._leaves import Captured, await_foreign, capture, capture_sync, close_coroutine
 from ._life import Life, Phase, governed
 from ._output import InvalidOutputError, make_output
 from ._result import ToolOutcome, ToolResult
@@ -43,6 +43,7 @@ class _Chain(Generic[D]):
         self._rest: Final = rest
         self._open = True
 
+    @trio.lowlevel.enable_ki_protection
     async def __call__(self) -> D:
         if not self._open:
             raise RuntimeError("proceed was awaited after its hook had ended")
@@ -80,7 +81,7 @@ async def _ask_gate(life: Life, gates: tuple[Gate, ...], index: int) -> GateDeci
         return Allow()
     proceed = _Chain(lambda: _ask_gate(life, gates, index + 1))
     try:
-        decision = await gates[index](view_of(life), proceed)
+        decision = await await_foreign(gates[index], view_of(life), proceed)
     finally:
         proceed.close()
     match decision:
@@ -99,7 +100,7 @@ async def _ask_approver(life: Life, ask: Ask) -> GateDecision | Approval:
     if approver is None:
         no_approver = f'tool "{name}" requires approval, but no approver is configured'
         return Deny(no_approver if ask.reason is None else ask.reason)
-    answer = await approver(view_of(life), ask.reason)
+    answer = await await_foreign(approver, view_of(life), ask.reason)
     # By identity: what merely compares equal to a grant is none.
     if not isinstance(answer, Approval):  # pyright: ignore[reportUnnecessaryIsInstance]
         close_coroutine(answer)
@@ -201,7 +202,7 @@ async def _ask_reviewer(
         return Accept()
     proceed = _Chain(lambda: _ask_reviewer(life, result, reviewers, index + 1))
     try:
-        decision = await reviewers[index](view_of(life), result, proceed)
+        decision = await await_foreign(reviewers[index], view_of(life), result, proceed)
     finally:
         proceed.close()
     if not isinstance(decision, Accept | Block):  # pyright: ignore[reportUnnecessaryIsInstance]

@@ -260,6 +260,7 @@ class CallScope:
         return self._lifetime.deadline
 
     @deadline.setter
+    @trio.lowlevel.enable_ki_protection
     def deadline(self, at: float) -> None:
         if math.isnan(at):
             raise ValueError("a deadline is a trio time in seconds, not NaN")
@@ -276,6 +277,7 @@ class CallScope:
         """The first cause of this scope's cancellation, None while there is none (`SC-4`)."""
         return self._lifetime.cause_at(self._lifetime.clock.current_time())
 
+    @trio.lowlevel.enable_ki_protection
     def cancel(self, reason: str | None = None) -> None:
         """Cancel every call under this scope, in this step (`SC-3`); idempotent, and no checkpoint.
 
@@ -404,6 +406,7 @@ class _OpenCallScope:
     parent: Lifetime | None
     _watch: "_Watch | None" = field(default=None, init=False)
 
+    @trio.lowlevel.enable_ki_protection
     async def __aenter__(self) -> CallScope:
         if self._watch is not None:
             raise RuntimeError("each open_call_scope() may be entered once")
@@ -414,6 +417,7 @@ class _OpenCallScope:
         await self._watch.begin()
         return handle_on(lifetime)
 
+    @trio.lowlevel.enable_ki_protection
     async def __aexit__(
         self, _kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
     ) -> None:
@@ -503,6 +507,7 @@ class _Watch:
             self._alarmed = True
             self._nursery.start_soon(self._report_stuck_calls, name=f"stuck calls of {self.lifetime.name!r}")
 
+    @trio.lowlevel.enable_ki_protection
     async def _report_stuck_calls(self) -> None:
         """Say, again and again, which cancelled calls have not settled: waiting is visible.
 
