@@ -17,7 +17,7 @@ from attrs import define, evolve, field
 
 from . import _call_program as p
 from ._call_script import World
-from ._call_tables import CLASSIFICATION, Cell, Column, Published, Verdict
+from ._call_tables import CLASSIFICATION, Cell, Column, Published, Verdict, permits_result
 from ._call_time import Broke, Cause, Flow, Kernel, Node, Source
 
 __all__ = [
@@ -126,12 +126,25 @@ class Bench:
         nest: runs a nested call to its end.
         published: the results so far, in order of publication.
         cells: the cells of the tables that were touched.
+        follows: the results that alone are of interest, in order; None for all.
     """
 
     world: World
     nest: Callable[[Call], Flow[Verdict]] = field(init=False)
     published: list[Published] = field(factory=list[Published])
     cells: Counter[Cell] = field(factory=Counter[Cell])
+    follows: tuple[Published, ...] | None = None
+
+    def publish(self, result: Published) -> None:
+        """Note a result; the run is given up if it is not the one that is looked for."""
+        number = len(self.published)
+        self.published.append(result)
+        if self.follows is None or self.kernel.stopped:
+            return
+        if number < len(self.follows) and permits_result(result, self.follows[number]):
+            self.kernel.choices.agreed += 1
+        else:
+            self.kernel.stop()
 
     @property
     def kernel(self) -> Kernel:

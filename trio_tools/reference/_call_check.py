@@ -6,7 +6,7 @@ from typing import final
 
 from attrs import define, field, frozen
 
-from ._call_predict import LIMIT, permits, predictions
+from ._call_predict import LIMIT, explain, predictions
 from ._call_program import CallProgram
 from ._call_run import Observation, observe
 from ._call_tables import CLASSIFICATION, KINDS, REACHABLE, TIMEOUTS, Cell, Trace
@@ -25,7 +25,6 @@ class Judgement:
         agrees: whether a permitted trace is the observed one, and nothing else was at fault.
         open: whether no permitted trace was found but not every order was explored either.
         cells: the cells of the permitted trace that the run followed; empty without one.
-        nearest: one permitted trace, to compare with.
     """
 
     program: CallProgram
@@ -33,13 +32,13 @@ class Judgement:
     agrees: bool
     open: bool
     cells: Mapping[Cell, int]
-    nearest: Trace
 
     def __str__(self) -> str:
         """Return the program, what was observed and what was permitted, ready to paste."""
         lines = [f"program = {self.program!r}", "observed:", *_lines(self.observed.trace)]
         lines += [f"  fault: {fault}" for fault in self.observed.faults]
-        return "\n".join([*lines, "permitted, for one:", *_lines(self.nearest)])
+        permitted, _ = next(predictions(self.program))
+        return "\n".join([*lines, "permitted, for one:", *_lines(permitted)])
 
 
 def _lines(trace: Trace) -> list[str]:
@@ -64,17 +63,11 @@ def judge(program: CallProgram, *, schedule: int = 0, limit: int = LIMIT) -> Jud
     explored until one fits, ``limit`` of them at most.
     """
     observed = observe(program, schedule=schedule)
-    nearest: Trace | None = None
-    count = 0
-    for trace, cells in predictions(program, limit=limit + 1):
-        count += 1
-        if nearest is None:
-            nearest = trace
-        if count <= limit and permits(trace, observed.trace):
-            return Judgement(program, observed, not observed.faults, False, cells, trace)
-    assert nearest is not None
-    unsure = count > limit and not observed.faults
-    return Judgement(program, observed, False, unsure, {}, nearest)
+    found = explain(program, observed.trace, limit=limit)
+    if found.cells is not None:
+        return Judgement(program, observed, not observed.faults, False, found.cells)
+    unsure = not found.complete and not observed.faults
+    return Judgement(program, observed, False, unsure, {})
 
 
 def reachable_cells() -> frozenset[Cell]:

@@ -134,7 +134,7 @@ class Life:
         if cause is not None and cause.name == "timeout" and verdict.code != "TOOL_TIMEOUT":
             self.bench.count("TI-19", "result", "timeout")
         self.world.kernel.writes(self)
-        self.bench.published.append(
+        self.bench.publish(
             Published(
                 call.path,
                 verdict.outcome,

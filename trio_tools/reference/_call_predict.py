@@ -11,12 +11,12 @@ from ._call_batch import Batch
 from ._call_bench import Call
 from ._call_model import Life
 from ._call_script import World
-from ._call_tables import Cell, Published, Trace
+from ._call_tables import Cell, Published, Trace, permits
 from ._call_time import Cancelled, Choices, Flow, Kernel, Node, Source, explored
 
-__all__ = ["Prediction", "permits", "predict", "predictions"]
+__all__ = ["Explanation", "Prediction", "explain", "predict", "predictions"]
 
-LIMIT = 256
+LIMIT = 512
 """How many orders are explored before a prediction is called incomplete."""
 
 
@@ -83,11 +83,14 @@ class Run:
         self.life.world.cancel(cancel.target)
 
 
-def _run(program: p.CallProgram, choices: Choices) -> tuple[Trace, Counter[Cell]]:
+def _run(
+    program: p.CallProgram, choices: Choices, follows: tuple[Published, ...] | None = None
+) -> tuple[Trace, Counter[Cell]]:
     kernel = Kernel(choices)
     world = World(program, kernel)
     world.registered.update(tool.name for tool in program.tools if not tool.hidden)
     life = Life(world)
+    life.bench.follows = follows
     free = Node(None)
     node = free
     owners: tuple[Source, ...] = ()
@@ -115,7 +118,7 @@ def _run(program: p.CallProgram, choices: Choices) -> tuple[Trace, Counter[Cell]
 
 def predictions(program: p.CallProgram, *, limit: int = LIMIT) -> Iterator[tuple[Trace, Counter[Cell]]]:
     """Yield permitted traces with the cells they touch, repetitions included, at most ``limit``."""
-    yield from explored(lambda choices: _run(program, choices), limit=limit)
+    return explored(lambda choices: _run(program, choices), limit=limit)
 
 
 def predict(program: p.CallProgram, *, limit: int = LIMIT) -> Prediction:
@@ -132,26 +135,29 @@ def predict(program: p.CallProgram, *, limit: int = LIMIT) -> Prediction:
     return Prediction(tuple(found), complete=count <= limit)
 
 
-def permits(allowed: Trace, observed: Trace) -> bool:
-    """Whether an observed trace is the permitted one; times of causes lie within their bounds."""
-    return (
-        len(allowed.published) == len(observed.published)
-        and allowed.ends == observed.ends
-        and all(map(_same, allowed.published, observed.published))
-    )
+@final
+@frozen
+class Explanation:
+    """What came of the search for an order of tasks in which the semantics permits a trace.
+
+    Attributes:
+        cells: the cells of the tables that this order touches; None if none was found.
+        complete: whether no order was left untried.
+    """
+
+    cells: Counter[Cell] | None
+    complete: bool
 
 
-def _same(allowed: Published, observed: Published) -> bool:
-    left, right = allowed.cause, observed.cause
-    if (
-        allowed.call != observed.call
-        or allowed.outcome != observed.outcome
-        or allowed.code != observed.code
-        or allowed.settlement != observed.settlement
-        or allowed.contexts != observed.contexts
-        or allowed.concludes != observed.concludes
-    ):
-        return False
-    if left is None or right is None:
-        return left is right
-    return left.kind == right.kind and left.name == right.name and left.since <= right.since <= left.until
+def explain(program: p.CallProgram, seen: Trace, *, limit: int = LIMIT) -> Explanation:
+    """Look for an order in which ``program`` shows the trace that was seen.
+
+    An order is given up at the first result that was not seen, and with it all that begin alike; so the
+    search is short where the list of permitted traces would be long.
+    """
+    count = 0
+    for trace, cells in explored(lambda choices: _run(program, choices, seen.published), limit=limit + 1):
+        count += 1
+        if count <= limit and permits(trace, seen):
+            return Explanation(cells, complete=True)
+    return Explanation(None, complete=count <= limit)

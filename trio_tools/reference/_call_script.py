@@ -100,8 +100,10 @@ class Stage:
             case p.Cleanup(script, last):
                 try:
                     yield from self.carry_out(script)
-                finally:
+                except Exception:  # not `finally`: a run that is given up must not go on
                     yield from self.carry_out(last)
+                    raise
+                yield from self.carry_out(last)
             case _:
                 yield from self.bound(action)
 

@@ -23,6 +23,8 @@ __all__ = [
     "Ruling",
     "Trace",
     "Verdict",
+    "permits",
+    "permits_result",
 ]
 
 
@@ -221,3 +223,29 @@ class Trace:
 
     published: tuple[Published, ...]
     ends: tuple[tuple[str, str], ...]
+
+
+def permits(allowed: Trace, seen: Trace) -> bool:
+    """Whether a trace that was seen is the permitted one; times of causes lie within their bounds."""
+    return (
+        len(allowed.published) == len(seen.published)
+        and allowed.ends == seen.ends
+        and all(map(permits_result, allowed.published, seen.published))
+    )
+
+
+def permits_result(allowed: Published, seen: Published) -> bool:
+    """Whether a result that was seen is the permitted one."""
+    left, right = allowed.cause, seen.cause
+    if (
+        allowed.call != seen.call
+        or allowed.outcome != seen.outcome
+        or allowed.code != seen.code
+        or allowed.settlement != seen.settlement
+        or allowed.contexts != seen.contexts
+        or allowed.concludes != seen.concludes
+    ):
+        return False
+    if left is None or right is None:
+        return left is right
+    return left.kind == right.kind and left.name == right.name and left.since <= right.since <= left.until

@@ -11,9 +11,10 @@ object, and `explored` runs a program again for every answer that can matter. De
 at the instant of a deadline it has passed for everyone.
 """
 
+import heapq
 import math
 from collections.abc import Callable, Generator, Iterable, Iterator
-from typing import TypeAlias, TypeVar, final
+from typing import Final, TypeAlias, TypeVar, final
 
 from attrs import define, field, frozen
 
@@ -229,16 +230,19 @@ class Choices:
 
     ``path`` is followed as far as it goes, then the first answer is taken; ``taken`` records, for
     each question, the answer and how many there were. ``idle`` holds the questions whose answer made
-    no difference: whatever was ready did nothing that another could see.
+    no difference: whatever was ready did nothing that another could see. ``agreed`` counts the results
+    that were the ones looked for. Once ``closed``, nothing is recorded any more.
     """
 
     path: tuple[int, ...] = ()
     taken: list[tuple[int, int]] = field(factory=list[tuple[int, int]])
     idle: set[int] = field(factory=set[int])
+    agreed: int = 0
+    closed: bool = False
 
     def pick(self, count: int) -> int:
         """Return an index below ``count``."""
-        if count == 1:
+        if count == 1 or self.closed:
             return 0
         position = len(self.taken)
         answer = self.path[position] if position < len(self.path) else 0
@@ -249,23 +253,40 @@ class Choices:
 def explored(run: Callable[[Choices], T], *, limit: int) -> Iterator[T]:
     """Yield what ``run`` returns for every sequence of answers, at most ``limit`` of them.
 
-    The first sequence takes tasks in the order in which they became ready. Of two neighbouring
-    sequences the one that differs later comes first. Answers that cannot differ are left out.
+    The first sequence takes tasks in the order in which they became ready; those that deviate from it in
+    few places come before those that deviate in many, and those that got far with what they follow
+    before those that did not. Answers that cannot differ are left out.
     """
-    path: tuple[int, ...] = ()
-    # The questions of the present path at which some run so far found that the answer matters.
-    matters: set[int] = set()
+    waiting: list[tuple[int, int, tuple[int, ...]]] = [(0, 0, ())]
+    known: set[tuple[int, ...]] = {()}
     for _ in range(limit):
+        if not waiting:
+            return
+        path = heapq.heappop(waiting)[-1]
         choices = Choices(path)
         yield run(choices)
-        taken = choices.taken
-        matters.update(set(range(len(taken))) - choices.idle)
-        while taken and (taken[-1][0] + 1 == taken[-1][1] or len(taken) - 1 not in matters):
-            taken.pop()
-        matters.intersection_update(range(len(taken)))
-        if not taken:
-            return
-        path = (*(answer for answer, _ in taken[:-1]), taken[-1][0] + 1)
+        taken = tuple(answer for answer, _ in choices.taken)
+        deviations = 0
+        for position, (answer, count) in enumerate(choices.taken):
+            if position not in choices.idle:
+                for other in range(count):
+                    # What follows the path is answered by zero, so zeros at its end are left out.
+                    branch = (*taken[:position], other) if other else _without_zeros(taken[:position])
+                    if other != answer and branch not in known:
+                        known.add(branch)
+                        rank = deviations + (other > 0) - WORTH * choices.agreed
+                        heapq.heappush(waiting, (rank, len(known), branch))
+            deviations += answer > 0
+
+
+def _without_zeros(path: tuple[int, ...]) -> tuple[int, ...]:
+    while path and path[-1] == 0:
+        path = path[:-1]
+    return path
+
+
+WORTH: Final = 3
+"""How many deviations one more result that agrees makes up for; found by trying, any number is correct."""
 
 
 @final
@@ -307,24 +328,25 @@ class Kernel:
     trail: list[Step] = field(factory=list[Step])
     instant: int = 0
     held: tuple[int, float] | None = None
+    stopped: bool = False
 
     def spawn(self, flow: Flow[None], node: Node) -> None:
         """Add a task that is ready at once, and runs up to its first wait whatever governs it."""
         self.tasks.append(Task(flow, node))
 
     def run(self) -> None:
-        """Run until every task has ended, or none can ever be ready."""
+        """Run until every task has ended or none can ever be ready; one that is given up ends its instant."""
         while self.tasks:
             now = self.now
             ready = [task for task in self.tasks if task.ready(now)]
             if ready:
-                asked = None if len(ready) == 1 else len(self.choices.taken)
+                asked = None if len(ready) == 1 or self.stopped else len(self.choices.taken)
                 task = ready[self.choices.pick(len(ready))]
                 self.trail.append(Step(task, self.instant, asked))
                 self._resume(task)
                 continue
             later = min(task.next_time() for task in self.tasks)
-            if later == math.inf:
+            if later == math.inf or self.stopped:
                 break
             self.now = max(now, later)
             self.instant += 1
@@ -356,6 +378,13 @@ class Kernel:
         step, before = self.held
         early = task.parked < step and task.wait.wake <= before and not task.node.cancelled(before)
         return early and bool(self.choices.pick(2))
+
+    def stop(self) -> None:
+        """Give the run up: what it would still ask cannot matter.
+
+        It goes on to the end of the instant, to tell which of the earlier answers in it mattered.
+        """
+        self.stopped = self.choices.closed = True
 
     def looks(self, sources: Iterable[Source]) -> None:
         """Note that the running task looked whether these are cancelled."""

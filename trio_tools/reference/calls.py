@@ -7,7 +7,7 @@ against the other.
 
 from ._call_check import Coverage, Judgement, judge, reachable_cells
 from ._call_json import program_from_json, program_to_json, trace_from_json, trace_to_json
-from ._call_predict import Prediction, permits, predict
+from ._call_predict import Prediction, predict
 from ._call_program import (
     Action,
     Ambient,
@@ -56,6 +56,7 @@ from ._call_tables import (
     Published,
     Ruling,
     Trace,
+    permits,
 )
 from ._call_time import Cause
 from ._call_vectors import observe_call_program, write_call_vectors
