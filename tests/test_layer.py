@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest
@@ -689,6 +689,17 @@ class Methods:
     async def async_guard(self, _execution: Any) -> None:
         return None
 
+    def yielding_guard(self, _execution: Any) -> Iterator[str]:
+        yield "denied"
+
+
+def yielding(_first: Any, _second: Any) -> Iterator[None]:
+    yield None
+
+
+async def streaming(_first: Any, _second: Any) -> AsyncIterator[None]:
+    yield None
+
 
 WRONG: list[tuple[str, Any]] = [
     ("gate", sync_two),
@@ -696,6 +707,9 @@ WRONG: list[tuple[str, Any]] = [
     ("gate", functools.partial(sync_three, None)),
     ("gate", async_one),
     ("gate", async_three),
+    ("gate", streaming),
+    ("gate", yielding),
+    ("gate", functools.partial(streaming)),
     ("gate", "gate"),
     ("gate", None),
     ("gate", Allow()),
@@ -703,15 +717,21 @@ WRONG: list[tuple[str, Any]] = [
     ("guard", Methods().async_guard),
     ("guard", functools.partial(async_two, None)),
     ("guard", AsyncCallable()),
+    ("guard", Methods().yielding_guard),
     ("guard", sync_two),
     ("guard", 7),
     ("wrap", sync_two),
+    ("wrap", streaming),
+    ("wrap", functools.partial(Methods().sync_gate)),
     ("wrap", async_three),
     ("wrap", None),
     ("review", sync_three),
     ("review", async_gate),
+    ("review", functools.partial(streaming, None)),
     ("review", 7),
     ("observe", async_two),
+    ("observe", yielding),
+    ("observe", streaming),
     ("observe", AsyncCallable()),
     ("observe", sync_one),
     ("observe", "log"),
@@ -731,6 +751,12 @@ async def test_a_hook_of_the_wrong_kind_is_refused_where_it_can_be_told(
 
     assert text == "tool"
     assert len(seen.results) == 1
+
+
+@pytest.mark.parametrize("name", [None, 7, b"name", Layer, ["name"]])
+def test_the_name_of_a_layer_is_a_string(name: Any) -> None:
+    with pytest.raises(RegistrationError, match="the name of a layer is a string"):
+        Registry().layer(name)
 
 
 @pytest.mark.rule("LA-13")

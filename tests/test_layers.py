@@ -25,6 +25,7 @@ PACKAGE = Path(trio_tools.__file__).parent
 CORE = (
     (1, "_text"),
     (1, "_errors"),
+    (1, "_callables"),
     (1, "_json"),
     (1, "_classification"),
     (2, "_content"),

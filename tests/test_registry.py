@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import threading
 from collections.abc import Awaitable, Callable, Generator
@@ -24,6 +25,7 @@ from trio_tools import (
     DispatchExecution,
     GateDecision,
     Progress,
+    RegistrationError,
     Registry,
     RegistryStatistics,
     ReviewDecision,
@@ -383,12 +385,63 @@ async def test_a_slow_call_that_nobody_cancelled_is_not_told(autojump_clock: Moc
 
 @pytest.mark.parametrize(
     "options",
-    [{"approver": "yes"}, {"approver": 7}, {"bounds": 50_000}, {"bounds": None}, {"bounds": {}}],
+    [
+        {"approver": "yes"},
+        {"approver": 7},
+        {"bounds": 50_000},
+        {"bounds": None},
+        {"bounds": {}},
+        {"mask_errors": "no"},
+        {"mask_errors": None},
+        {"mask_errors": 1},
+        {"default_wrappers": []},
+        {"default_wrappers": None},
+        {"default_wrappers": 0},
+    ],
     ids=repr,
 )
 def test_settings_of_another_kind_are_refused(options: Any) -> None:
     with pytest.raises(TypeError, match="|".join(options)):
         Registry(**options)
+
+
+def sync_approver(_execution: Any, _reason: Any) -> Any:
+    return Approval.ALLOWED_ONCE
+
+
+async def approver_of_one(_execution: Any) -> Any: ...
+async def approver_of_three(_execution: Any, _reason: Any, _more: Any) -> Any: ...
+
+
+async def streaming_approver(_execution: Any, _reason: Any) -> Any:
+    yield Approval.ALLOWED_ONCE
+
+
+@pytest.mark.rule("LA-13", "GA-7")
+@pytest.mark.parametrize(
+    ("approver", "words"),
+    [
+        (sync_approver, "`async def`"),
+        (functools.partial(sync_approver), "`async def`"),
+        (approver_of_one, "takes 2"),
+        (approver_of_three, "takes 2"),
+        (functools.partial(approver_of_one, None), "takes 2"),
+        (streaming_approver, "generator"),
+        (Registry, "takes 2"),
+    ],
+)
+def test_an_approver_that_cannot_be_one_is_refused(approver: Any, words: str) -> None:
+    with pytest.raises(RegistrationError, match=f"an approver .*{words}"):
+        Registry(approver=approver)
+
+
+@pytest.mark.rule("LA-13")
+def test_an_approver_that_may_be_one_is_taken() -> None:
+    async def bound(_word: Any, _execution: Any, _reason: Any) -> Approval:
+        return Approval.REJECTED
+
+    Registry(approver=functools.partial(bound, "x"))
+    Registry(approver=lambda execution, reason: bound("x", execution, reason))
 
 
 @pytest.mark.rule("TI-6")

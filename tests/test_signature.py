@@ -6,7 +6,7 @@ import dataclasses
 import enum
 import functools
 import typing
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, NewType, TypedDict, TypeVar
 
 import attrs
@@ -331,10 +331,6 @@ def starred(*a: int) -> None: ...
 def double_starred(**a: int) -> None: ...
 
 
-async def generating() -> AsyncIterator[int]:
-    yield 1
-
-
 def takes(annotation: Any) -> Callable[..., object]:
     def fn(p: Any) -> None: ...
 
@@ -350,8 +346,6 @@ def takes(annotation: Any) -> Callable[..., object]:
         (positional, ['"a"', "positional-only"]),
         (starred, ['"a"', "starred"]),
         (double_starred, ['"a"', "starred"]),
-        (generating, ["async generator"]),
-        (functools.partial(generating), ["async generator"]),
         (takes(Tree), ["recursive", "Tree"]),
         (takes(Left), ["recursive"]),
         (takes(tuple[int, ...]), ["tuple[int, ...]", "unsupported"]),

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import functools
-from collections.abc import AsyncIterator
-from typing import Annotated, Any
+import itertools
+from collections.abc import AsyncIterator, Iterator
+from decimal import Decimal
+from fractions import Fraction
+from typing import Annotated, Any, cast
 
 import pytest
+from attrs import evolve
 from attrs.exceptions import FrozenInstanceError
 from trio.testing import MockClock
 
@@ -16,6 +21,7 @@ from trio_tools import (
     DispatchExecution,
     Effect,
     FunctionTool,
+    Registry,
     Tool,
     ToolContext,
     ToolExecution,
@@ -93,19 +99,34 @@ def test_an_effect_may_be_given_as_its_word(text: Any) -> None:
     assert tool(effect=text)(plain).effect is Effect(text)
 
 
+class Unprintable:
+    def __repr__(self) -> str:
+        raise RuntimeError("no")
+
+
 BAD_OPTIONS: list[tuple[str, Any]] = [
     ("name", ""),
     ("name", 7),
     ("name", b"name"),
+    ("name", "lone \ud800"),
+    ("name", "pair \ud83d\ude00"),
     ("description", 7),
+    ("description", "lone \udfff"),
     ("timeout", 0),
     ("timeout", -1),
     ("timeout", float("inf")),
     ("timeout", float("nan")),
     ("timeout", True),
     ("timeout", "5"),
+    ("timeout", 10**5000),
+    ("timeout", Decimal(5)),
+    ("timeout", Fraction(5)),
+    ("timeout", dt.timedelta(seconds=5)),
+    ("timeout", Unprintable()),
     ("effect", "harmless"),
     ("effect", None),
+    ("effect", []),
+    ("effect", Unprintable()),
     ("concurrency_safe", "yes"),
     ("concurrency_safe", 1),
     ("concurrency_safe", None),
@@ -117,7 +138,7 @@ BAD_OPTIONS: list[tuple[str, Any]] = [
 
 
 @pytest.mark.rule("TI-2", "JS-7")
-@pytest.mark.parametrize(("option", "bad"), BAD_OPTIONS)
+@pytest.mark.parametrize(("option", "bad"), BAD_OPTIONS, ids=itertools.count())
 @pytest.mark.parametrize("way", ["decorator", "from_function", "from_schema"])
 def test_an_option_that_cannot_be_kept_is_a_definition_error(option: str, bad: Any, way: str) -> None:
     options: dict[str, Any] = {option: bad}
@@ -146,24 +167,194 @@ def test_an_unknown_option_is_refused_at_once_and_the_known_ones_are_named() -> 
         Tool.from_function(plain, **options)
 
 
-async def generator() -> AsyncIterator[int]:
+async def stream() -> AsyncIterator[int]:
     yield 1
+
+
+def steps() -> Iterator[int]:
+    yield 1
+
+
+def no_generator(_self: object) -> None: ...
+def no_argument() -> None: ...
+def by_name_alone(*, arguments: Any) -> None: ...
+def takes_anything(*_: Any) -> Any: ...
 
 
 class Stream:
     async def __call__(self) -> AsyncIterator[int]:
         yield 1
 
+    def steps(self) -> Iterator[int]:
+        yield 1
+
+    @classmethod
+    def made(cls) -> Iterator[int]:
+        yield 1
+
 
 @pytest.mark.rule("JS-7")
 @pytest.mark.parametrize(
-    "bad", [None, 7, "name", tool(plain), generator, Stream()], ids=lambda each: type(each).__name__
+    ("bad", "words"),
+    [
+        (None, "made of a function, not of None"),
+        (7, "made of a function, not of 7"),
+        ("name", r"@tool\(name=\.\.\.\)"),
+        (vars(Stream)["made"], "made of a function"),
+        (property(no_generator), "made of a function"),
+        (tool(plain), "'plain' is a tool already"),
+        (stream, "collect the items in a list"),
+        (steps, "collect the items in a list"),
+        (Stream(), "collect the items in a list"),
+        (Stream().steps, "collect the items in a list"),
+        (Stream.made, "collect the items in a list"),
+        (functools.partial(stream), "collect the items in a list"),
+        (functools.partial(functools.partial(Stream())), "collect the items in a list"),
+    ],
 )
-def test_what_cannot_be_a_body_is_refused(bad: Any) -> None:
-    with pytest.raises(DefinitionError):
+def test_what_cannot_be_a_body_is_refused(bad: Any, words: str) -> None:
+    with pytest.raises(DefinitionError, match=words):
         Tool.from_function(bad)
-    with pytest.raises(DefinitionError):
+    with pytest.raises(DefinitionError, match=words):
         Tool.from_schema(name="x", description="", parameters=True, output=True, body=bad)
+    with pytest.raises(DefinitionError, match=words):
+        Registry().tool(name="x")(bad)
+
+
+def test_a_wrapper_that_collects_what_a_generator_yields_is_a_body() -> None:
+    @functools.wraps(steps)
+    def collected() -> list[int]:
+        return list(steps())
+
+    collected.__annotations__ = {"return": list[int]}
+    del collected.__wrapped__.__annotations__["return"]
+
+    assert tool(collected)() == [1]
+
+
+async def test_a_partial_of_an_async_object_is_awaited(autojump_clock: MockClock) -> None:
+    class Greeter:
+        async def __call__(self, word: str, name: str) -> str:
+            return f"{word} {name}"
+
+    registry, seen = observed(tool(name="greet")(functools.partial(Greeter(), "hello")))
+    async with open_call_scope() as scope:
+        await registry.execute(call(scope, "greet", name="you"))
+
+    assert seen.only.value == "hello you"
+
+
+def test_options_beside_the_function_are_options() -> None:
+    # A type checker refuses them there. At run time nothing that was asked for is dropped.
+    registry, loose = Registry(), cast("Any", tool)
+
+    assert loose(plain, name="other").name == "other"
+    assert cast("Any", registry.tool)(plain, name="other").name == "other"
+    assert registry.get("other") is not None
+    with pytest.raises(DefinitionError, match="no option fn"):
+        loose(fn=plain)
+
+
+async def no_arguments() -> None: ...
+async def two_arguments(arguments: Any, more: Any) -> None: ...
+async def by_name(*, arguments: Any) -> None: ...
+async def only_options(**options: Any) -> None: ...
+async def one_more_by_name(arguments: Any, *, needed: Any) -> None: ...
+async def context_first(ctx: Any, arguments: Any) -> None: ...
+async def only_context(ctx: ToolContext) -> None: ...
+async def context_by_position(arguments: Any, ctx: ToolContext, /) -> None: ...
+async def context_and_ctx(arguments: Any, mine: ToolContext, ctx: Any) -> None: ...
+async def arguments_alone(arguments: Any) -> None: ...
+async def anything(*args: Any, **options: Any) -> None: ...
+async def options_called_ctx(arguments: Any, **ctx: Any) -> None: ...
+async def context_second(arguments: Any, ctx: Any) -> None: ...
+async def one_more_at_will(arguments: Any, *, limit: int = 3) -> None: ...
+
+
+def given(body: Any) -> Tool:
+    return Tool.from_schema(name="x", description="", parameters=True, output=True, body=body)
+
+
+@pytest.mark.rule("JS-8")
+@pytest.mark.parametrize(
+    ("body", "how"),
+    [
+        (no_arguments, r"body\(arguments\), .*too many"),
+        (two_arguments, r"body\(arguments\), .*missing.*more"),
+        (by_name, r"body\(arguments\)"),
+        (only_options, r"body\(arguments\)"),
+        (one_more_by_name, r"body\(arguments\), .*needed"),
+        (context_first, r"body\(arguments, ctx=\.\.\.\)"),
+        (only_context, r"body\(arguments, ctx=\.\.\.\)"),
+        (context_by_position, r"body\(arguments, ctx=\.\.\.\)"),
+        (context_and_ctx, r"body\(arguments, mine=\.\.\.\), .*ctx"),
+        (Stream, r"body\(arguments\)"),
+    ],
+)
+def test_a_raw_body_that_cannot_take_the_arguments_is_refused(body: Any, how: str) -> None:
+    with pytest.raises(DefinitionError, match=how):
+        given(body)
+
+
+@pytest.mark.rule("JS-8")
+@pytest.mark.parametrize(
+    ("body", "context"),
+    [
+        (arguments_alone, None),
+        (anything, None),
+        (options_called_ctx, None),
+        (one_more_at_will, None),
+        (context_second, "ctx"),
+        (functools.partial(two_arguments, 1), None),
+        (len, None),
+    ],
+)
+def test_a_raw_body_may_take_the_arguments_in_any_way(body: Any, context: str | None) -> None:
+    assert given(body).context_parameter == context
+
+
+def yields_two(arguments: Any, value: Any) -> Iterator[Any]:
+    yield value
+
+
+async def streams_two(arguments: Any, value: Any) -> AsyncIterator[Any]:
+    yield value
+
+
+BAD_CALLABLES: list[Any] = [no_argument, by_name_alone, no_arguments, yields_two, streams_two]
+GOOD_CALLABLES: list[Any] = [takes_anything, functools.partial(max, 1), max, str]
+
+
+@pytest.mark.parametrize("option", ["render", "meta", "finalize", "concurrency_safe"])
+@pytest.mark.parametrize("bad", BAD_CALLABLES)
+def test_an_option_that_cannot_be_called_as_it_would_be_is_refused(option: str, bad: Any) -> None:
+    options: Any = {option: bad}
+    with pytest.raises(DefinitionError, match=option):
+        tool(plain, **options)
+
+
+@pytest.mark.parametrize("option", ["render", "meta", "finalize", "concurrency_safe"])
+@pytest.mark.parametrize("good", GOOD_CALLABLES)
+def test_an_option_may_take_what_it_is_given_in_any_way(option: str, good: Any) -> None:
+    options: Any = {option: good}
+
+    assert getattr(tool(plain, **options), option) is good
+
+
+def test_a_tool_shows_no_schema_that_is_not_kept() -> None:
+    made = tool(plain)
+
+    assert evolve(made, name="other", timeout=3).parameters is made.parameters
+    wrong: list[dict[str, Any]] = [
+        {"parameters": {}},
+        {"output": {}},
+        {"parameters": None, "arguments_plan": None},
+        {"body": None},
+        {"is_async": None},
+    ]
+    for changes in wrong:
+        with pytest.raises(DefinitionError, match=r"Tool\.from_schema"):
+            evolve(made, **changes)
 
 
 async def test_a_context_is_known_by_its_annotation_evaluated_or_not(autojump_clock: MockClock) -> None:

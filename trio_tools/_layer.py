@@ -4,18 +4,20 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from enum import Enum
 from functools import partial
-from types import FunctionType, MethodType, TracebackType
-from typing import Any, Final, ParamSpec, Protocol, Self, TypeAlias, TypeVar, cast, final, overload
+from types import TracebackType
+from typing import Any, Final, ParamSpec, Protocol, Self, TypeAlias, TypeVar, final, overload
 
 from attrs import define, field, frozen
 
 from ._call import ToolCall
+from ._callables import innermost, is_async, misfit, yields
 from ._decisions import Approval, BatchPolicy, GateDecision, ReviewDecision
 from ._errors import RegistrationError
 from ._execution import DispatchExecution, ToolExecution
 from ._json import JsonValue
 from ._life import Life
 from ._result import ToolResult
+from ._text import shown
 from ._tool import Effect, FunctionTool, Tool, ToolDecorator
 
 __all__ = [
@@ -157,7 +159,13 @@ class Layer:
     )
 
     def layer(self, name: str) -> "Layer":
-        """Return a new child layer; ``name`` is a label and need not be unique (`LA-1`)."""
+        """Return a new child layer; ``name`` is a label and need not be unique (`LA-1`).
+
+        Raises:
+            RegistrationError: when the name is no string.
+        """
+        if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise RegistrationError(f"the name of a layer is a string, not {shown(name)}")
         return Layer(name, self, self._runtime, self._revision)
 
     def register(self, tool: Tool) -> Registration:
@@ -204,13 +212,10 @@ class Layer:
 
         Takes what `trio_tools.tool` takes, and raises what it and `register` raise.
         """
-        if fn is None:
-            return partial(
-                self._define, cast("Callable[[Callable[..., object]], Tool]", ToolDecorator(options))
-            )
-        return self._define(Tool.from_function, fn)
+        define = partial(self._define, ToolDecorator(options))
+        return define if fn is None else define(fn)
 
-    def _define(self, make: Callable[[Callable[..., object]], Tool], fn: Callable[..., object]) -> Tool:
+    def _define(self, make: ToolDecorator, fn: Callable[..., object]) -> Tool:
         tool = make(fn)
         self.register(tool)
         return tool
@@ -263,7 +268,7 @@ class Layer:
         unknown = [name for name in wanted if name not in inherited]
         if unknown:
             raise RegistrationError(
-                f"not inherited: {', '.join(map(repr, unknown))}; known are {self._known()}"
+                f"not inherited: {', '.join(map(shown, unknown))}; known are {self._known()}"
             )
         return frozenset(wanted)
 
@@ -308,7 +313,8 @@ class Layer:
         return self._add(HookKind.OBSERVER, fn)
 
     def _add(self, kind: HookKind, fn: Callable[..., object]) -> Registration:
-        _refuse_wrong_kind(kind, fn)
+        word = f"{'an' if kind is HookKind.OBSERVER else 'a'} {kind.value}"
+        refuse_wrong_kind(word, fn, takes=_ARITY[kind], awaited=kind in _AWAITED)
         hook = _Hook(fn)
         self._hooks[kind].append(hook)
         self._revision.number += 1
@@ -410,37 +416,33 @@ def layer_of(life: Life) -> Layer:
     return life.layer
 
 
-def _refuse_wrong_kind(kind: HookKind, fn: object) -> None:
-    word = f"{'an' if kind is HookKind.OBSERVER else 'a'} {kind.value}"
+def refuse_wrong_kind(word: str, fn: object, *, takes: int, awaited: bool) -> None:
+    """Raise `RegistrationError` for what cannot be the hook that ``word`` names, such as ``a gate``.
+
+    Args:
+        takes: how many positional arguments it is called with.
+        awaited: whether its answer is awaited.
+    """
     if not callable(fn):
         raise RegistrationError(f"{word} is a function, not {type(fn).__name__}")
+    if yields(fn):
+        raise RegistrationError(f"{word} returns its answer: {shown(fn)} is a generator, and would never run")
     told = _is_async(fn)
-    if kind in _AWAITED and told is False:
-        raise RegistrationError(f"{word} is an `async def` function: {fn!r} is not")
-    if kind not in _AWAITED and told is True:
-        raise RegistrationError(f"{word} is a plain `def` function: {fn!r} is async, and nobody awaits it")
-    try:
-        signature = inspect.signature(fn)
-    except (ValueError, TypeError):
-        return
-    try:
-        signature.bind(*range(_ARITY[kind]))
-    except TypeError as error:
-        raise RegistrationError(f"{word} takes {_ARITY[kind]} positional arguments: {error}") from None
+    if awaited and told is False:
+        raise RegistrationError(f"{word} is an `async def` function: {shown(fn)} is not")
+    if not awaited and told is True:
+        raise RegistrationError(
+            f"{word} is a plain `def` function: {shown(fn)} is async, and nobody awaits it"
+        )
+    if problem := misfit(fn, *range(takes)):
+        raise RegistrationError(f"{word} takes {takes} positional arguments: {problem}")
 
 
 def _is_async(fn: Callable[..., object]) -> bool | None:
     """Return whether ``fn`` is async, None where that cannot be told before it is called."""
-    while isinstance(fn, partial):
-        fn = cast("Callable[..., object]", fn.func)
-    try:
-        target = inspect.unwrap(fn)
-    except ValueError:
-        return None
-    for candidate in (fn, target, getattr(target, "__call__", None)):  # noqa: B004
-        if inspect.iscoroutinefunction(candidate) or inspect.isasyncgenfunction(candidate):
-            return True
+    target = innermost(fn)
+    if is_async(fn) or is_async(target):
+        return True
     # A lambda, or an object with a `__call__`, may return an awaitable all the same.
-    if isinstance(target, FunctionType | MethodType) and target.__name__ != "<lambda>":
-        return False
-    return None
+    named = inspect.isroutine(fn) or isinstance(fn, partial)
+    return False if named and inspect.isfunction(target) and target.__name__ != "<lambda>" else None

@@ -9,10 +9,11 @@ from ._batch import execute_batch
 from ._bounding import Bounds
 from ._call import ToolCall
 from ._decisions import BatchPolicy
-from ._layer import Approver, Layer, Revision
+from ._layer import Approver, Layer, Revision, refuse_wrong_kind
 from ._life import Life, Progress, Settings
 from ._pipeline import execute
 from ._result import ToolResult
+from ._text import shown
 from ._timeout import enforce_timeouts
 
 __all__ = ["CallStatistics", "Registry", "RegistryStatistics"]
@@ -91,7 +92,8 @@ class Registry(Layer):
         default_wrappers: whether `enforce_timeouts` is installed, outermost (`TI-6`).
 
     Raises:
-        TypeError: when an argument is of another kind.
+        RegistrationError: when the approver cannot be one (`LA-13`).
+        TypeError: when another argument is of another kind.
     """
 
     def __init__(
@@ -102,10 +104,13 @@ class Registry(Layer):
         bounds: Bounds = Bounds(),  # noqa: B008  (frozen)
         default_wrappers: bool = True,
     ) -> None:
-        if approver is not None and not callable(approver):
-            raise TypeError(f"an approver is an async function, not {type(approver).__name__}")
+        if approver is not None:
+            refuse_wrong_kind("an approver", approver, takes=2, awaited=True)
+        for name, flag in (("mask_errors", mask_errors), ("default_wrappers", default_wrappers)):
+            if type(flag) is not bool:
+                raise TypeError(f"{name} is a bool, not {shown(flag)}")
         if not isinstance(bounds, Bounds):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(f"bounds are Bounds, not {type(bounds).__name__}")
+            raise TypeError(f"bounds are Bounds, not {shown(bounds)}")
         self._calls = _Calls(Settings(approver, mask_errors, bounds))
         super().__init__("root", None, self._calls, Revision())
         if default_wrappers:

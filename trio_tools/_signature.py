@@ -4,7 +4,6 @@ What the author of a tool got wrong is a `DefinitionError` that says what to wri
 """
 
 import dataclasses
-import functools
 import inspect
 import sys
 import types
@@ -16,6 +15,7 @@ from typing import Any, ForwardRef, Literal, TypeGuard, TypeVar, Union, final
 
 import attrs
 
+from ._callables import innermost
 from ._errors import DefinitionError
 from ._json import JsonValue, NotLossless, freeze_arguments
 from ._shape import (
@@ -60,14 +60,9 @@ def parameters_of(fn: Callable[..., object], *, skip: frozenset[str]) -> list[En
     """Returns the parameters of a function, in order, as the properties of its arguments object.
 
     The parameters named in `skip` are left out. Raises `DefinitionError` for a parameter that is unannotated,
-    positional-only or starred, for a type that is recursive or unsupported, and for an async generator
-    function (`JS-7`).
+    positional-only or starred, and for a type that is recursive or unsupported (`JS-7`).
     """
     name = _name_of(fn)
-    if inspect.isasyncgenfunction(_innermost(fn)):
-        raise DefinitionError(
-            f"{name} is an async generator; a tool returns one value, so collect the items in a list"
-        )
     reader = _Reader(output=False)
     scope = _scope_of(fn)
     entries: list[Entry] = []
@@ -114,21 +109,6 @@ def _signature_of(fn: Callable[..., object]) -> inspect.Signature:
         raise DefinitionError(f"{_name_of(fn)} has no signature that can be read: {error}") from error
 
 
-def _innermost(fn: Any) -> Any:
-    """Returns the plain function below decorators, `functools.partial`, methods and callable objects."""
-    while True:
-        if isinstance(fn, functools.partial):
-            fn = fn.func
-        elif hasattr(fn, "__wrapped__"):
-            fn = inspect.unwrap(fn)
-        elif inspect.ismethod(fn):
-            fn = fn.__func__
-        elif not inspect.isroutine(fn) and not isinstance(fn, type) and inspect.ismethod(fn.__call__):
-            fn = fn.__call__
-        else:
-            return fn
-
-
 @attrs.frozen
 class _Scope:
     """Where the names in an annotation are looked up."""
@@ -140,7 +120,7 @@ class _Scope:
 
 
 def _scope_of(fn: Callable[..., object]) -> _Scope:
-    inner = _innermost(fn)
+    inner = innermost(fn)
     code = getattr(inner, "__code__", None)
     cells: dict[str, Any] = {}
     for name, cell in zip(

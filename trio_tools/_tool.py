@@ -9,8 +9,9 @@ from typing import Any, Final, Generic, ParamSpec, TypeVar, cast, final, overloa
 
 from attrs import field, frozen
 
+from ._callables import innermost, is_async, misfit, yields
 from ._errors import DefinitionError
-from ._json import JsonSchema, JsonValue, thaw
+from ._json import FrozenDict, JsonSchema, JsonValue, thaw
 from ._schema import (
     PlanOfArguments,
     PlanOfOutput,
@@ -19,6 +20,7 @@ from ._schema import (
     plan_schema_arguments,
     plan_schema_output,
 )
+from ._text import repair_text, shown
 
 __all__ = ["BodyContext", "Effect", "FunctionTool", "Tool", "tool"]
 
@@ -46,36 +48,65 @@ def _timeout(value: object) -> float | None:
     if value is None:
         return None
     if type(value) not in (int, float) or not 0 < cast("float", value) <= sys.float_info.max:
-        raise DefinitionError(f"a timeout is a finite number of seconds above zero, not {value!r}")
+        raise DefinitionError(f"a timeout is a finite number of seconds above zero, not {shown(value)}")
     return float(cast("float", value))
 
 
 def _effect(value: object) -> Effect:
     try:
         return Effect(cast("str", value))
-    except ValueError:
-        raise DefinitionError(f"an effect is one of {', '.join(Effect)}, not {value!r}") from None
+    except Exception:
+        raise DefinitionError(f"an effect is one of {', '.join(Effect)}, not {shown(value)}") from None
 
 
 def _name(_tool: object, _attribute: object, value: object) -> None:
     if type(value) is not str or not value:
-        raise DefinitionError(f"the name of a tool is a non-empty string, not {value!r}")
+        raise DefinitionError(f"the name of a tool is a non-empty string, not {shown(value)}")
+    _refuse_broken_text("name", value)
 
 
 def _description(_tool: object, _attribute: object, value: object) -> None:
     if type(value) is not str:
-        raise DefinitionError(f"the description of a tool is a string, not {value!r}")
+        raise DefinitionError(f"the description of a tool is a string, not {shown(value)}")
+    _refuse_broken_text("description", value)
+
+
+def _refuse_broken_text(what: str, text: str) -> None:
+    if repair_text(text) is not text:
+        raise DefinitionError(
+            f"the {what} of a tool is text that can be encoded: {shown(text)} has surrogates"
+        )
+
+
+_HOOKS: Final = {
+    "render": ("arguments", "value"),
+    "meta": ("arguments", "value"),
+    "finalize": ("execution", "result"),
+    "concurrency_safe": ("arguments",),
+}
 
 
 def _function(_tool: object, attribute: object, value: object) -> None:
-    name = getattr(attribute, "name", "an option")
-    if value is not None and not callable(value):
-        raise DefinitionError(f"{name} is a function or None, not {value!r}")
+    name = str(getattr(attribute, "name", ""))
+    if value is None:
+        return
+    if not callable(value):
+        raise DefinitionError(f"{name} is a function or None, not {shown(value)}")
+    parameters = _HOOKS[name]
+    how = f"{name}({', '.join(parameters)})"
+    if yields(value):
+        raise DefinitionError(f"{name} returns what it makes: {shown(value)} is a generator, return a list")
+    if problem := misfit(value, *parameters):
+        raise DefinitionError(f"{name} is called as {how}, and {shown(value)} cannot be: {problem}")
 
 
-def _safe(_tool: object, _attribute: object, value: object) -> None:
-    if not isinstance(value, bool) and not callable(value):
-        raise DefinitionError(f"concurrency_safe is a bool or a function of the arguments, not {value!r}")
+def _safe(tool: object, attribute: object, value: object) -> None:
+    if value is None or not (isinstance(value, bool) or callable(value)):
+        raise DefinitionError(
+            f"concurrency_safe is a bool or a function of the arguments, not {shown(value)}"
+        )
+    if not isinstance(value, bool):
+        _function(tool, attribute, value)
 
 
 @frozen(kw_only=True, eq=False, repr=False)
@@ -110,11 +141,20 @@ class Tool:
     render: Callable[..., object] | None = field(default=None, validator=_function)
     meta: Callable[..., object] | None = field(default=None, validator=_function)
     finalize: Callable[..., object] | None = field(default=None, validator=_function)
-    body: Callable[..., object] = field(validator=_function)
+    body: Callable[..., object]
     is_async: bool
     context_parameter: str | None
     arguments_plan: PlanOfArguments
     output_plan: PlanOfOutput
+
+    def __attrs_post_init__(self) -> None:
+        # The schemas that are shown are those that are kept: whoever wants others makes another tool.
+        kept = (getattr(plan, "schema", None) for plan in (self.arguments_plan, self.output_plan))
+        for shown_schema, schema in zip((self.parameters, self.output), kept, strict=True):
+            if not isinstance(schema, FrozenDict) or shown_schema is not schema:
+                raise DefinitionError(_MADE_BY)
+        if not callable(self.body) or type(self.is_async) is not bool:
+            raise DefinitionError(_MADE_BY)
 
     def schema(self) -> Mapping[str, JsonValue]:
         """Return what a model may see: name, description and parameters, as a detached copy (`LA-12`)."""
@@ -146,7 +186,7 @@ class Tool:
         finalize: Callable[..., object] | None = None,
     ) -> "FunctionTool[P, R]":
         """Make a tool of ``fn``, whose signature gives the schemas; see `tool`."""
-        _refuse_uncallable(fn)
+        _refuse_unfit(fn)
         context_parameter = _annotated_context(fn)
         arguments = plan_arguments(
             fn, skip=frozenset() if context_parameter is None else frozenset({context_parameter})
@@ -167,7 +207,7 @@ class Tool:
             meta=meta,
             finalize=finalize,
             body=fn,
-            is_async=_is_async(fn),
+            is_async=is_async(fn),
             context_parameter=context_parameter,
             arguments_plan=arguments,
             output_plan=output,
@@ -202,9 +242,17 @@ class Tool:
             validate_arguments: False leaves the check of the arguments to the body.
 
         Raises:
-            DefinitionError: when a schema is none, or holds a keyword that cannot be enforced.
+            DefinitionError: when a schema is none or holds a keyword that cannot be enforced, or when the
+                body cannot be called like that.
         """
-        _refuse_uncallable(body)
+        _refuse_unfit(body)
+        if type(validate_arguments) is not bool:
+            raise DefinitionError(f"validate_arguments is a bool, not {shown(validate_arguments)}")
+        context_parameter = _annotated_context(body) or _parameter_called_ctx(body)
+        extra = {} if context_parameter is None else {context_parameter: None}
+        if problem := misfit(body, None, **extra):
+            how = ", ".join(("arguments", *(f"{name}=..." for name in extra)))
+            raise DefinitionError(f"a body is called as body({how}), and {shown(body)} cannot be: {problem}")
         arguments = plan_schema_arguments(parameters, validate=validate_arguments)
         result = plan_schema_output(output)
         return Tool(
@@ -219,8 +267,8 @@ class Tool:
             meta=meta,
             finalize=finalize,
             body=body,
-            is_async=_is_async(body),
-            context_parameter=_annotated_context(body) or _parameter_called_ctx(body),
+            is_async=is_async(body),
+            context_parameter=context_parameter,
             arguments_plan=arguments,
             output_plan=result,
         )
@@ -245,30 +293,38 @@ class FunctionTool(Tool, Generic[P, R]):
         return self.function(*args, **kwargs)
 
 
-def _refuse_uncallable(fn: object) -> None:
+_MADE_BY: Final = (
+    "a Tool is made by @tool, Tool.from_function or Tool.from_schema, which read its schemas: "
+    "for other schemas make another tool"
+)
+
+
+def _refuse_unfit(fn: object) -> None:
     if isinstance(fn, Tool):
-        raise DefinitionError(f"{fn.name!r} is a tool already")
+        raise DefinitionError(f"{shown(fn.name)} is a tool already")
     if not callable(fn):
-        raise DefinitionError(f"a tool is made of a function, not of {fn!r}")
-    if inspect.isasyncgenfunction(fn) or inspect.isasyncgenfunction(getattr(fn, "__call__", None)):  # noqa: B004
-        raise DefinitionError("a tool body returns one value: an async generator cannot be a tool")
-
-
-def _is_async(fn: Callable[..., object]) -> bool:
-    if inspect.isclass(fn):
-        return False
-    return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(getattr(fn, "__call__", None))  # noqa: B004
+        raise DefinitionError(
+            f"a tool is made of a function, not of {shown(fn)}; options are given by name, as in "
+            "@tool(name=...)"
+        )
+    if yields(fn):
+        raise DefinitionError(
+            f"a tool returns one value, and {shown(fn)} is a generator: collect the items in a list, or "
+            "tell of them with ctx.progress"
+        )
 
 
 def _parameters(fn: Callable[..., object]) -> Mapping[str, inspect.Parameter]:
     try:
         return inspect.signature(fn).parameters
     except (ValueError, TypeError) as error:
-        raise DefinitionError(f"the signature of {fn!r} cannot be read: {error}") from None
+        raise DefinitionError(f"the signature of {shown(fn)} cannot be read: {error}") from None
 
 
 def _parameter_called_ctx(fn: Callable[..., object]) -> str | None:
-    return "ctx" if "ctx" in _parameters(fn) else None
+    parameter = _parameters(fn).get("ctx")
+    starred = parameter is None or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    return None if starred else "ctx"
 
 
 def _annotated_context(fn: Callable[..., object]) -> str | None:
@@ -282,8 +338,7 @@ def _is_context(fn: Callable[..., object], annotation: object) -> bool:
     if isinstance(annotation, str):
         # An import for the type checker alone leaves no object behind the name.
         last: Final = annotation.strip("'\"").rpartition(".")[2]
-        target = inspect.unwrap(fn.func if isinstance(fn, partial) else fn)
-        annotation = getattr(target, "__globals__", {}).get(last, None) or (
+        annotation = getattr(innermost(fn), "__globals__", {}).get(last, None) or (
             _Named if last == "ToolContext" else None
         )
     return isinstance(annotation, type) and issubclass(annotation, BodyContext)
@@ -332,9 +387,8 @@ def tool(fn: Callable[..., object] | None = None, /, **options: object) -> objec
     Raises:
         DefinitionError: when the signature or an option cannot be kept (`JS-7`).
     """
-    if fn is None:
-        return ToolDecorator(options)
-    return Tool.from_function(fn)
+    make = ToolDecorator(options)
+    return make if fn is None else make(fn)
 
 
 @final
@@ -344,11 +398,9 @@ class ToolDecorator:
     __slots__ = ("_options",)
 
     def __init__(self, options: Mapping[str, object]) -> None:
-        known = inspect.signature(Tool.from_function).parameters
+        known = list(inspect.signature(Tool.from_function).parameters)[1:]
         if unknown := sorted(set(options) - set(known)):
-            raise DefinitionError(
-                f"a tool has no option {', '.join(unknown)}; it has {', '.join(list(known)[1:])}"
-            )
+            raise DefinitionError(f"a tool has no option {', '.join(unknown)}; it has {', '.join(known)}")
         self._options: Final = options
 
     def __call__(self, fn: Callable[P, R], /) -> FunctionTool[P, R]:

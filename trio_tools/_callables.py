@@ -1,0 +1,71 @@
+"""What can be told of a function before it is called: whether it is async, yields, and what it takes."""
+
+import inspect
+from collections.abc import Callable
+from functools import partial
+from types import CodeType
+from typing import Any
+
+__all__ = ["called_by", "innermost", "is_async", "misfit", "yields"]
+
+
+def called_by(fn: Any) -> Any:
+    """Returns the function whose code runs first when ``fn`` is called, if it is one that can be told.
+
+    It is found past `functools.partial`, methods and callable objects. What a decorator has wrapped is not
+    looked at: a wrapper may do with it as it likes.
+    """
+    while True:
+        if isinstance(fn, partial):
+            fn = fn.func  # pyright: ignore[reportUnknownMemberType]
+        elif inspect.ismethod(fn):
+            fn = fn.__func__
+        elif not inspect.isroutine(fn) and not isinstance(fn, type) and inspect.isfunction(_call_of(fn)):
+            fn = _call_of(fn)
+        else:
+            return fn
+
+
+def innermost(fn: Any) -> Any:
+    """Returns the plain function below decorators, `functools.partial`, methods and callable objects."""
+    while True:
+        if hasattr(fn, "__wrapped__"):
+            fn = inspect.unwrap(fn)
+        elif (inner := called_by(fn)) is not fn:
+            fn = inner
+        else:
+            return fn
+
+
+def is_async(fn: Any) -> bool:
+    """Returns whether calling ``fn`` gives a coroutine, as far as its own code tells."""
+    return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(called_by(fn))
+
+
+def yields(fn: Any) -> bool:
+    """Returns whether ``fn`` is a generator function, ``def`` or ``async def``: calling it runs nothing."""
+    fn = called_by(fn)
+    if inspect.isasyncgenfunction(fn):
+        return True
+    code: CodeType | None = getattr(fn, "__code__", None)
+    # `types.coroutine` makes something to await of a generator function.
+    return inspect.isgeneratorfunction(fn) and not (
+        code is not None and code.co_flags & inspect.CO_ITERABLE_COROUTINE
+    )
+
+
+def misfit(fn: Callable[..., object], *args: object, **kwargs: object) -> str | None:
+    """Returns why ``fn`` cannot be called with these arguments, None if it can or nobody can tell."""
+    try:
+        signature = inspect.signature(fn)
+    except Exception:
+        return None
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        return str(error)
+    return None
+
+
+def _call_of(fn: object) -> Any:
+    return getattr(type(fn), "__call__", None)  # noqa: B004  (it is looked at, not called)
