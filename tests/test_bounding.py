@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -240,9 +241,18 @@ def test_a_part_that_is_no_text_is_dropped_whole() -> None:
     assert size_of(kept) <= 60
 
 
+class Unprintable:
+    def __repr__(self) -> str:
+        raise RuntimeError("no")
+
+
 @pytest.mark.rule("BD-3")
 @pytest.mark.parametrize("name", ["content_bytes", "artifact_bytes", "artifact_depth", "json_depth"])
-@pytest.mark.parametrize("bad", [0, -1, True, 1.5, "50", None])
+@pytest.mark.parametrize(
+    "bad",
+    [0, -1, True, 1.5, "50", None, 10**5000, -(10**5000), sys.maxsize + 1, [], Unprintable()],
+    ids=range(11),
+)
 def test_bounds_are_integers_above_zero(name: str, bad: Any) -> None:
     with pytest.raises(ValueError, match=name):
         Bounds(**{name: bad})

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from enum import StrEnum
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from attrs import evolve
@@ -28,6 +29,23 @@ from trio_tools import (
 from trio_tools._content import content_of, context_of
 
 
+class Word(str):
+    __slots__ = ()
+
+
+class Number(int):
+    pass
+
+
+class Name(StrEnum):
+    TABLE = "table"
+
+
+class Unprintable:
+    def __repr__(self) -> str:
+        raise RuntimeError("no")
+
+
 @pytest.mark.rule("OU-7")
 @pytest.mark.parametrize("word", ["table", "text", ArtifactType.TABLE, ArtifactType.TEXT])
 def test_an_artifact_is_a_table_or_a_text(word: Any) -> None:
@@ -38,17 +56,22 @@ def test_an_artifact_is_a_table_or_a_text(word: Any) -> None:
 
 
 @pytest.mark.rule("OU-7", "BO-15")
-@pytest.mark.parametrize("word", ["", "chart", "TABLE", None, 7])
+@pytest.mark.parametrize("word", ["", "chart", "TABLE", None, 7, [], 10**5000, Unprintable()], ids=range(8))
 def test_an_artifact_of_another_type_is_refused(word: Any) -> None:
-    with pytest.raises(ValueError, match="ArtifactType"):
+    with pytest.raises(ValueError, match="the type of an artifact is one of table, text, not "):
         Artifact(word, "label", {})
 
 
 @pytest.mark.rule("OU-7", "BO-15")
-@pytest.mark.parametrize("label", [None, 7, b"label", ["label"]])
+@pytest.mark.parametrize("label", [None, 7, b"label", ["label"], 10**5000, Unprintable()], ids=range(6))
 def test_a_label_that_is_no_text_is_refused(label: Any) -> None:
     with pytest.raises(TypeError, match="label"):
         Artifact(ArtifactType.TEXT, label, {})
+
+
+@pytest.mark.rule("OU-7", "MA-15")
+def test_a_label_of_a_class_of_its_own_is_kept_as_plain_text() -> None:
+    assert type(Artifact(ArtifactType.TEXT, Word("label"), {}).label) is str
 
 
 @pytest.mark.rule("OU-7", "MA-15")
@@ -119,18 +142,6 @@ def test_a_write_target_within_its_limits(table: str, uid: int, kind: WriteKind)
     assert (target.table, target.uid, target.kind) == (table, uid, kind)
 
 
-class Word(str):
-    __slots__ = ()
-
-
-class Number(int):
-    pass
-
-
-class Name(StrEnum):
-    TABLE = "table"
-
-
 BAD_TABLES: list[Any] = [
     "",
     "a" * 65,
@@ -146,11 +157,12 @@ BAD_TABLES: list[Any] = [
     None,
     7,
     b"table",
+    Unprintable(),
     Word("table"),
     Name.TABLE,
 ]
-BAD_UIDS: list[Any] = [0, -1, 2**63, True, False, 1.0, "1", None, Number(1)]
-BAD_KINDS: list[Any] = ["", "CREATED", "inserted", None, 1, True]
+BAD_UIDS: list[Any] = [0, -1, 2**63, True, False, 1.0, "1", None, Number(1), -(10**5000), Unprintable()]
+BAD_KINDS: list[Any] = ["", "CREATED", "inserted", None, 1, True, 10**5000, {}, Unprintable()]
 
 
 @pytest.mark.rule("OU-8")
@@ -161,12 +173,13 @@ BAD_KINDS: list[Any] = ["", "CREATED", "inserted", None, 1, True]
         *(("table", uid, "created") for uid in BAD_UIDS),
         *(("table", 1, kind) for kind in BAD_KINDS),
     ],
+    ids=itertools.count(),
 )
 def test_a_write_target_outside_its_limits_is_a_value_error(table: Any, uid: Any, kind: Any) -> None:
     sound = WriteTarget("table", 1, WriteKind.CREATED)
-    with pytest.raises(ValueError):  # noqa: PT011
+    with pytest.raises(ValueError, match=r"^(a table name|a uid|the kind of a write) is .*, not "):
         WriteTarget(table, uid, kind)
-    with pytest.raises(ValueError):  # noqa: PT011
+    with pytest.raises(ValueError, match=r"^(a table name|a uid|the kind of a write) is .*, not "):
         evolve(sound, table=table, uid=uid, kind=kind)
 
     assert sound == WriteTarget("table", 1, WriteKind.CREATED)
@@ -227,6 +240,22 @@ def test_content_may_be_given_as_text_parts_or_a_list_of_them(answer: Any, parts
 def test_anything_else_is_no_content(answer: Any) -> None:
     with pytest.raises(TypeError, match="content"):
         content_of(answer)
+
+
+@pytest.mark.rule("OU-4")
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (7, "not int"),
+        (TextContent(cast("Any", 7)), "not TextContent of int"),
+        (ImageContent(cast("Any", b"x"), "image/png"), "not ImageContent of bytes and str"),
+    ],
+)
+def test_what_is_no_content_is_named_and_not_shown(answer: Any, words: str) -> None:
+    with pytest.raises(TypeError, match=words):
+        content_of(answer)
+
+    assert "7" not in repr(TextContent(cast("Any", 7)))
 
 
 def test_the_parts_name_their_kind() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import pickle
 from collections.abc import Callable
+from enum import StrEnum
 from typing import Any
 
 import pytest
@@ -182,11 +183,39 @@ async def test_a_code_comes_from_a_tool_error_or_a_subclass_alone(autojump_clock
     assert [result.error and result.error.name for result in results] == ["RefusalError", "LookalikeError"]
 
 
+class Unprintable:
+    def __repr__(self) -> str:
+        raise RuntimeError("no")
+
+
 @pytest.mark.rule("JS-10")
-@pytest.mark.parametrize("code", ["", None, 7, b"MINE", ["MINE"]])
+@pytest.mark.parametrize("code", ["", None, 7, b"MINE", ["MINE"], 10**5000, Unprintable()], ids=range(7))
 def test_a_code_is_a_string_that_is_not_empty(code: Any) -> None:
     with pytest.raises(ValueError, match="code"):
         ToolError("message", code=code)
+
+
+class Code(StrEnum):
+    MINE = "mine"
+
+
+class Evil(str):
+    __slots__ = ()
+
+    def __bool__(self) -> bool:
+        raise RuntimeError("no")
+
+    def __str__(self) -> str:
+        raise RuntimeError("no")
+
+
+@pytest.mark.rule("JS-10")
+@pytest.mark.parametrize("code", [Code.MINE, Evil("mine")], ids=["enum", "evil"])
+def test_a_code_of_a_class_of_its_own_is_kept_as_plain_text(code: str) -> None:
+    error = ToolError("message", code=code)
+
+    assert error.code == "mine"
+    assert type(error.code) is str
 
 
 @pytest.mark.rule("JS-10")

@@ -4,12 +4,14 @@ Content and artifacts each have a budget of their own. Content keeps its head an
 cut; artifacts are kept whole or not at all, for half a table is a wrong table.
 """
 
+import sys
 from typing import Final, final
 
 from attrs import field, frozen
 
 from ._content import Artifact, ArtifactType, Content, ImageContent, TextContent
 from ._json import FrozenDict, JsonValue, NotLossless, freeze_value, repair_text, to_json_text
+from ._text import shown
 
 __all__ = ["Bounds", "bounded_artifacts", "bounded_content"]
 
@@ -18,13 +20,10 @@ def _marker(cap: int) -> str:
     return f"\n[content cut at {cap} bytes]"
 
 
-def _whole(at_least: int):
-    def check(_bounds: object, attribute: "object", value: object) -> None:
-        if type(value) is not int or value < at_least:
-            name = getattr(attribute, "name", "a bound")
-            raise ValueError(f"{name} is an integer of at least {at_least}, not {value!r}")
-
-    return check
+def _is_positive(_bounds: object, attribute: object, value: object) -> None:
+    if type(value) is not int or not 1 <= value <= sys.maxsize:
+        name = getattr(attribute, "name", "a bound")
+        raise ValueError(f"{name} is an integer from 1 to {sys.maxsize}, not {shown(value)}")
 
 
 @final
@@ -43,10 +42,10 @@ class Bounds:
             marker that a cut leaves behind (`BD-3`).
     """
 
-    content_bytes: int = field(default=50_000, validator=_whole(1))
-    artifact_bytes: int = field(default=50_000, validator=_whole(1))
-    artifact_depth: int = field(default=64, validator=_whole(1))
-    json_depth: int = field(default=512, validator=_whole(1))
+    content_bytes: int = field(default=50_000, validator=_is_positive)
+    artifact_bytes: int = field(default=50_000, validator=_is_positive)
+    artifact_depth: int = field(default=64, validator=_is_positive)
+    json_depth: int = field(default=512, validator=_is_positive)
 
     def __attrs_post_init__(self) -> None:
         needed = len(_marker(self.content_bytes))

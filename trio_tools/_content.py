@@ -14,6 +14,7 @@ from typing import Final, Literal, TypeAlias, cast, final
 from attrs import field, frozen
 
 from ._json import JsonValue, NotLossless, freeze_value
+from ._text import shown
 
 __all__ = [
     "Artifact",
@@ -33,6 +34,10 @@ __all__ = [
 _COPY_DEPTH: Final = 10_000
 
 
+# The parts of content are made for every result, and checked where they are handed in (`content_of`): a
+# constructor that checked them as well would be paid for by every call.
+
+
 @final
 @frozen(repr=False)
 class TextContent:
@@ -50,7 +55,7 @@ class TextContent:
         return "text"
 
     def __repr__(self) -> str:
-        return f"<TextContent, {len(self.text)} characters>"
+        return f"<TextContent, {_length_of(self.text)}>"
 
 
 @final
@@ -72,7 +77,11 @@ class ImageContent:
         return "image"
 
     def __repr__(self) -> str:
-        return f"<ImageContent, {len(self.data)} characters>"
+        return f"<ImageContent, {_length_of(self.data)}>"
+
+
+def _length_of(text: object) -> str:
+    return f"{str.__len__(text)} characters" if isinstance(text, str) else type(text).__name__
 
 
 Content: TypeAlias = TextContent | ImageContent
@@ -113,6 +122,11 @@ def _part_of(item: object) -> Content:
             return TextContent(raw.decode("utf-8", "replace"))
         case str():
             return TextContent(str.__str__(item))
+        case TextContent(text=text):
+            raise TypeError(f"content is text or content parts, not TextContent of {type(text).__name__}")
+        case ImageContent(data=data, mime_type=mime_type):
+            kinds = f"{type(data).__name__} and {type(mime_type).__name__}"
+            raise TypeError(f"content is text or content parts, not ImageContent of {kinds}")
         case _:
             raise TypeError(f"content is text or content parts, not {type(item).__name__}")
 
@@ -158,6 +172,21 @@ def _detached(data: object) -> object:
         return data
 
 
+def _artifact_type(value: object) -> ArtifactType:
+    try:
+        return ArtifactType(value)
+    except Exception:
+        known = ", ".join(ArtifactType)
+        raise ValueError(f"the type of an artifact is one of {known}, not {shown(value)}") from None
+
+
+def _label(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"the label of an artifact is a string, not {shown(value)}")
+    # A subclass of str may carry methods of its own into every later formatting.
+    return str.__str__(value)
+
+
 @final
 @frozen(repr=False)
 class Artifact:
@@ -174,14 +203,9 @@ class Artifact:
         TypeError: when the label is not a string.
     """
 
-    type: ArtifactType = field(converter=ArtifactType)
-    label: str = field()
+    type: ArtifactType = field(converter=_artifact_type)
+    label: str = field(converter=_label)
     data: object = field(converter=_detached)
-
-    @label.validator  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUntypedFunctionDecorator]
-    def _check_label(self, _attribute: object, value: object) -> None:
-        if not isinstance(value, str):
-            raise TypeError(f"the label of an artifact is a string, not {value.__class__.__name__}")
 
     def __repr__(self) -> str:
         return f"<Artifact, {self.type}>"
@@ -220,7 +244,14 @@ class WriteTarget:
 
     def __init__(self, table: str, uid: int, kind: WriteKind) -> None:
         if type(table) is not str or _TABLE_NAME.fullmatch(table) is None:
-            raise ValueError("a table name is 1 to 64 ASCII letters, digits or underscores")
+            raise ValueError(
+                f"a table name is 1 to 64 ASCII letters, digits or underscores, not {shown(table)}"
+            )
         if type(uid) is not int or not 1 <= uid <= _MAX_UID:
-            raise ValueError("a uid is an integer from 1 to 2**63-1")
-        self.__attrs_init__(table, uid, WriteKind(kind))  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+            raise ValueError(f"a uid is an integer from 1 to 2**63-1, not {shown(uid)}")
+        try:
+            known = WriteKind(kind)
+        except Exception:
+            kinds = ", ".join(WriteKind)
+            raise ValueError(f"the kind of a write is one of {kinds}, not {shown(kind)}") from None
+        self.__attrs_init__(table, uid, known)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]

@@ -12,6 +12,8 @@ from typing import Final, final
 
 from attrs import frozen
 
+from ._text import shown
+
 __all__ = [
     "ABORTED",
     "ABORTED_BEFORE_DISPATCH",
@@ -75,11 +77,13 @@ class ToolError(Exception):
     """
 
     def __init__(self, message: str, *, code: str) -> None:
-        if not isinstance(code, str) or not code:  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ValueError(f"the code of a ToolError is a non-empty string, not {code!r}")
+        # A subclass of str may carry methods of its own, and enums of strings are the usual codes.
+        plain = str.__str__(code) if isinstance(code, str) else ""  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not plain:
+            raise ValueError(f"the code of a ToolError is a non-empty string, not {shown(code)}")
         super().__init__(message)
         self.message: Final = message
-        self.code: Final = code
+        self.code: Final = plain
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild_tool_error, (type(self), self.args, dict(self.__dict__))
