@@ -753,6 +753,20 @@ async def test_a_hook_of_the_wrong_kind_is_refused_where_it_can_be_told(
     assert len(seen.results) == 1
 
 
+@pytest.mark.rule("LA-13")
+async def test_a_hook_that_claims_to_wrap_itself_is_admitted_and_runs(autojump_clock: MockClock) -> None:
+    registry, _ = observed()
+    registry.register(named("tool"))
+
+    def guard(_execution: ToolExecution) -> str:
+        return "refused"
+
+    guard.__dict__["__wrapped__"] = guard
+    registry.guard(guard)
+
+    assert await said(registry, "tool") == "Error: refused"
+
+
 @pytest.mark.parametrize("name", [None, 7, b"name", Layer, ["name"]])
 def test_the_name_of_a_layer_is_a_string(name: Any) -> None:
     with pytest.raises(RegistrationError, match="the name of a layer is a string"):

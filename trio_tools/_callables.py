@@ -28,13 +28,12 @@ def called_by(fn: Any) -> Any:
 
 def innermost(fn: Any) -> Any:
     """Returns the plain function below decorators, `functools.partial`, methods and callable objects."""
-    while True:
-        if hasattr(fn, "__wrapped__"):
-            fn = inspect.unwrap(fn)
-        elif (inner := called_by(fn)) is not fn:
-            fn = inner
-        else:
-            return fn
+    met: list[Any] = []
+    # What claims to wrap itself, if by way of others, is found again.
+    while not any(fn is each for each in met):
+        met.append(fn)
+        fn = getattr(fn, "__wrapped__", called_by(fn))
+    return fn
 
 
 def is_async(fn: Any) -> bool:
