@@ -7,6 +7,7 @@ Time: a test that waits takes the `autojump_clock` fixture of pytest-trio, or ca
 from __future__ import annotations
 
 import os
+import signal
 import sys
 
 import pytest
@@ -22,3 +23,10 @@ settings.load_profile("ci" if os.environ.get("CI") else "dev")
 def _same_path(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take back what a test, or the command it runs, puts in front of the module path."""
     monkeypatch.setattr(sys, "path", list(sys.path))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _ctrl_c_is_heard() -> None:
+    """A shell has what it starts in the background ignore Ctrl-C, which some tests press."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -39,6 +39,7 @@ from trio_tools import (
     ToolError,
     ToolExecution,
     ToolResult,
+    TransportError,
     WriteKind,
     open_call_scope,
     tool,
@@ -1555,3 +1556,47 @@ async def test_a_thread_that_waits_for_the_loop_is_woken_by_cancellation() -> No
         scope.cancel()
 
     assert facts(seen.only) == "cancelled ABORTED cancelled caller:caller"
+
+
+@pytest.mark.rule("TP-3", "OU-3")
+@pytest.mark.parametrize(
+    ("cancelled", "expected"),
+    [
+        (True, "cancelled ABORTED raised caller:caller"),
+        (False, "cancelled ABORTED raised ambient:transport"),
+    ],
+)
+async def test_a_body_whose_transport_says_cancelled_is_aborted_whoever_cancelled(
+    autojump_clock: MockClock, cancelled: bool, expected: str
+) -> None:
+    registry, seen = observed()
+
+    @registry.tool
+    async def remote(*, ctx: ToolContext) -> str:
+        ctx.defer_context("kept")
+        await trio.sleep(1)
+        if cancelled:
+            scope.cancel()
+        raise TransportError.for_cancelled_call("files")
+
+    async with open_call_scope() as scope:
+        await registry.execute(call(scope, "remote"))
+
+    assert facts(seen.only) == expected
+    assert caused_at(seen.only) == 1.0
+    assert seen.only.text == "Error: tool call aborted"
+    assert seen.only.contexts == ("kept",)
+
+
+@pytest.mark.rule("TP-2", "BO-8")
+async def test_a_transport_that_says_cancelled_among_other_errors_is_a_failure() -> None:
+    registry, seen = observed()
+
+    @registry.tool
+    async def remote() -> str:
+        raise ExceptionGroup("both", [TransportError.for_cancelled_call("files"), ValueError("own")])
+
+    async with open_call_scope() as scope:
+        await registry.execute(call(scope, "remote"))
+
+    assert facts(seen.only) == "failed TOOL_ERROR raised"

@@ -1602,3 +1602,42 @@ async def test_what_json_would_lose_of_a_wrappers_result_is_a_policy_error(
     assert facts(seen.only) == "failed POLICY_ERROR not_dispatched"
     assert seen.only.text == "Error: tool result must be losslessly JSON-serializable"
     assert reviewed == []
+
+
+@pytest.mark.rule("WR-20")
+async def test_an_abandoned_delegation_cancels_wrappers_that_it_only_then_enters(
+    autojump_clock: MockClock,
+) -> None:
+    registry, seen = observed(work)
+    log: list[str] = []
+
+    async def delegate(execution: DispatchExecution, proceed: Proceed) -> None:
+        await proceed(execution)
+
+    async def leaves(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        foreign.start_soon(delegate, execution, proceed)
+        await trio.sleep(1)
+        return ToolResult.failed("made", code="MADE")
+
+    async def goes_on_behind_a_shield(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        with trio.CancelScope() as behind:
+            behind.shield = True
+            await trio.sleep(2)
+            return await proceed(execution)
+        raise AssertionError
+
+    async def innermost(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        try:
+            await trio.sleep(50)
+        finally:
+            log.append(f"innermost left at {trio.current_time()}")
+        return await proceed(execution)
+
+    for wrapper in (leaves, goes_on_behind_a_shield, innermost):
+        registry.wrap(wrapper)
+    async with trio.open_nursery() as foreign, open_call_scope() as scope:
+        await registry.execute(call(scope, "work"))
+        log.append(f"ended at {trio.current_time()}")
+
+    assert log == ["innermost left at 2.0", "ended at 2.0"]
+    assert facts(seen.only) == "failed POLICY_ERROR not_dispatched"

@@ -814,3 +814,31 @@ async def test_a_nested_call_is_subject_to_the_timeout_wrapper_and_to_restrictio
     assert restricted.text == 'Error: unknown tool "inner"'
     assert published_names(seen) == ["inner", "outer"] * 2
     assert isinstance(seen.executions[0].layer, Registry)
+
+
+@pytest.mark.rule("NE-4", "NE-9")
+async def test_a_wrapper_may_nest_a_call_before_there_is_a_body_and_its_cause_is_that_of_the_call(
+    autojump_clock: MockClock,
+) -> None:
+    registry, seen = observed(inner)
+
+    @registry.tool
+    async def outer() -> str:
+        return "outer"
+
+    async def looks_up_first(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        if execution.name == "outer":
+            made = ToolCall(name="inner", arguments={"seconds": 9}, scope=scope, parent=execution.token)
+            await registry.execute(made)
+        return await proceed(execution)
+
+    registry.wrap(looks_up_first)
+    async with open_call_scope() as scope:
+        with trio.move_on_after(3):
+            await registry.execute(call(scope, "outer"))
+
+    assert seen.published == [
+        "inner: cancelled ABORTED cancelled ambient:ambient",
+        "outer: cancelled ABORTED_BEFORE_DISPATCH not_dispatched ambient:ambient",
+    ]
+    assert [caused_at(result) for result in seen.results] == [3.0, 3.0]

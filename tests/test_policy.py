@@ -1509,6 +1509,8 @@ async def test_a_block_takes_the_place_of_any_result_and_leaves_no_cause(
         Accept(content=[7]),
         Accept(contexts=[7]),  # type: ignore[list-item]
         Accept(contexts=7),  # type: ignore[arg-type]
+        Accept(contexts="one text"),
+        Block("x", contexts="one text"),
         Block("x", contexts=[{"bad": {1}}]),  # type: ignore[dict-item]
     ],
     ids=lambda each: f"{type(each).__name__}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import functools
 import itertools
+import threading
 from collections.abc import AsyncIterator, Iterator
 from decimal import Decimal
 from fractions import Fraction
@@ -483,3 +484,26 @@ def test_a_view_that_is_no_tool_context_is_not_taken_for_one() -> None:
     for body in bodies:
         with pytest.raises(DefinitionError):
             tool(body)
+
+
+@pytest.mark.rule("BO-13", "JS-8")
+async def test_a_class_is_a_body_that_runs_in_a_thread_though_its_instances_are_async() -> None:
+    threads: list[int] = []
+
+    class Made:
+        def __new__(cls, arguments: object) -> Any:
+            threads.append(threading.get_ident())
+            return "made"
+
+        async def __call__(self, arguments: object) -> None:
+            """Never called."""
+
+    registry, seen = observed(
+        Tool.from_schema(name="made", description="", parameters={}, output={"type": "string"}, body=Made)
+    )
+    async with open_call_scope() as scope:
+        await registry.execute(call(scope, "made"))
+
+    assert facts(seen.only) == "ok returned"
+    assert seen.only.value == "made"
+    assert threads != [threading.get_ident()]
