@@ -7,14 +7,14 @@ alone; ``ON``, the next phase. Nothing else in the package decides it.
 """
 
 from collections.abc import Mapping
-from enum import Enum
+from enum import Enum, IntEnum, StrEnum
 from typing import Final, final
 
 __all__ = ["Came", "Path", "Place", "Verdict", "classify"]
 
 
 @final
-class Came(Enum):
+class Came(IntEnum):
     """What came out of a phase: the columns of the table, in order."""
 
     SUCCESS = 0
@@ -44,7 +44,7 @@ class Verdict(Enum):
 
 
 @final
-class Place(Enum):
+class Place(StrEnum):
     """Where in the life of a call the question is asked."""
 
     ENTRY = "entry"
@@ -95,4 +95,4 @@ def classify(place: Place, came: Came, *, cancelled: bool) -> tuple[Verdict, Pat
         cancelled: whether the caller is cancelled; for the body, whether its delegation is.
     """
     table = _CALLER_CANCELLED if cancelled else _CALLER_FINE
-    return table[place][came.value]
+    return table[place][came]

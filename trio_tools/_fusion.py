@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Iterable
-from types import TracebackType
 from typing import Final, Protocol, Self, final
 
 import trio
@@ -14,14 +13,23 @@ __all__ = ["Ambient", "DeadlineSource", "FusedScope", "Sentry", "Source", "earli
 
 
 class Source(Protocol):
-    """Something that can cancel the code it governs."""
+    """Something that can cancel the code it governs.
+
+    Every source is asked again and again, and nearly always has nothing to tell. So it shows a `horizon`,
+    which costs one comparison, and is asked for a cause only once the clock has reached that.
+    """
+
+    @property
+    def horizon(self) -> float:
+        """The time before which it has not cancelled: its deadline, and minus infinity once it has."""
+        ...
 
     def cause_at(self, now: float, /) -> CancelCause | None:
         """Return the cause of this source's cancellation, exact at ``now``, or None."""
         ...
 
     def deadline_at(self, now: float, /) -> float:
-        """Return the time at which this source will cancel by itself, infinity when it will not."""
+        """Return the time at which this source cancels by itself, infinity when it does not."""
         ...
 
     def attach(self, fused: "FusedScope", /) -> None:
@@ -49,27 +57,35 @@ def earliest(sources: Iterable[Source], now: float) -> CancelCause | None:
     """Return the cause that came first; of several at one instant, that of the first source (`WR-6`)."""
     first: CancelCause | None = None
     for source in sources:
-        cause = source.cause_at(now)
-        if cause is not None and (first is None or cause.at < first.at):
-            first = cause
+        if source.horizon <= now:
+            cause = source.cause_at(now)
+            if cause is not None and (first is None or cause.at < first.at):
+                first = cause
     return first
 
 
 @final
-@frozen
 class DeadlineSource:
-    """A deadline that a wrapper added (`WR-3`)."""
+    """A deadline that a wrapper added (`WR-3`).
 
-    at: float
-    name: str
+    Args:
+        horizon: the trio time at which it passes, in seconds.
+        name: what its cause is called.
+    """
+
+    __slots__ = ("horizon", "name")
+
+    def __init__(self, horizon: float, name: str) -> None:
+        self.horizon: Final = horizon
+        self.name: Final = name
 
     def cause_at(self, now: float, /) -> CancelCause | None:
         """Return the cause once the clock has reached the deadline."""
-        return CancelCause(CauseKind.DEADLINE, self.name, None, self.at) if self.at <= now else None
+        return CancelCause(CauseKind.DEADLINE, self.name, None, self.horizon) if self.horizon <= now else None
 
     def deadline_at(self, _now: float, /) -> float:
         """Return the deadline."""
-        return self.at
+        return self.horizon
 
     def attach(self, _fused: "FusedScope", /) -> None:
         """Do nothing: trio keeps the deadline of the fused scope."""
@@ -85,43 +101,51 @@ class FusedScope:
     Args:
         sources: in order of precedence, the caller first and then from the outermost wrapper inwards.
         trio_scope: the scope to fuse; entered here when it is made here.
+        spans: where it is listed, last, while it is open.
     """
 
-    __slots__ = ("_borrowed", "sources", "trio_scope")
+    __slots__ = ("_borrowed", "_spans", "sources", "trio_scope")
 
-    def __init__(self, sources: tuple[Source, ...], trio_scope: trio.CancelScope | None = None) -> None:
+    def __init__(
+        self,
+        sources: tuple[Source, ...],
+        trio_scope: trio.CancelScope | None = None,
+        spans: list["FusedScope"] | None = None,
+    ) -> None:
         self.sources: Final = sources
         self._borrowed: Final = trio_scope is not None
+        self._spans: Final = spans
         # A deadline given here costs half of one that is assigned.
-        self.trio_scope: Final = trio_scope or trio.CancelScope(
-            deadline=self._deadline_at(trio.current_time())
-        )
+        self.trio_scope: Final = trio_scope or trio.CancelScope(deadline=self._horizon())
 
-    def _deadline_at(self, now: float) -> float:
-        return min([source.deadline_at(now) for source in self.sources])
+    def _horizon(self) -> float:
+        return min([source.horizon for source in self.sources])
 
     def __enter__(self) -> Self:
-        now = trio.current_time()
+        if self._spans is not None:
+            self._spans.append(self)
         for source in self.sources:
             source.attach(self)
-        if self._borrowed:
-            self.refresh(now)
-        else:
+        if not self._borrowed:
             self.trio_scope.__enter__()
-        if earliest(self.sources, now) is not None:
-            self.trio_scope.cancel()
+        elif (horizon := self._horizon()) < math.inf:
+            self.trio_scope.deadline = horizon
+            if horizon <= trio.current_time():
+                self.trio_scope.cancel()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
+    def __exit__(self, *_error: object) -> None:
+        if self._spans is not None:
+            self._spans.remove(self)
         for source in self.sources:
             source.detach(self)
-        return False if self._borrowed else self.trio_scope.__exit__(kind, error, trace)
+        if not self._borrowed:
+            # It absorbs nothing: what a `trio.Cancelled` means is for the call to say.
+            self.trio_scope.__exit__(None, None, None)
 
-    def refresh(self, now: float) -> None:
+    def refresh(self) -> None:
         """Set the trio deadline to the earliest of all sources."""
-        self.trio_scope.deadline = self._deadline_at(now)
+        self.trio_scope.deadline = self._horizon()
 
 
 @final
@@ -139,6 +163,7 @@ class Ambient:
 
     name: str = "ambient"
     enclosing: "Enclosing | None" = None
+    horizon: float = field(default=math.inf, init=False)
     deadline: float = field(default=math.inf, init=False)
     noticed: float | None = field(default=None, init=False)
     cause: CancelCause | None = field(default=None, init=False)
@@ -148,22 +173,33 @@ class Ambient:
         if self.cause is None:
             if effective > now:
                 self.deadline = effective
-                self.noticed = None
+                self.disregard()
             else:
-                self.cause = self._cause(effective, now)
+                self._keep(self._cause(effective, now))
         return self.cause
 
     def observe_hidden(self, now: float) -> None:
         """Count what was read before, where a scope of ours that is cancelled too hides the rest."""
         if self.cause is None and self.deadline <= now:
-            self.cause = self._cause(-math.inf, now)
+            self._keep(self._cause(-math.inf, now))
         elif self.cause is None and self.enclosing is not None:
-            self.cause = self.enclosing.cause_within(now)
+            self._keep(self.enclosing.cause_within(now))
 
     def notice(self, now: float) -> None:
         """Take note that a parked task was asked to cancel; nobody may read a frame at that moment."""
         if self.cause is None and self.noticed is None:
             self.noticed = now
+            self.horizon = -math.inf
+
+    def disregard(self) -> None:
+        """Take back a notice: it was about another scope, or nothing cancels any more."""
+        self.noticed = None
+        self.horizon = math.inf
+
+    def _keep(self, cause: CancelCause | None) -> None:
+        if cause is not None:
+            self.cause = cause
+            self.horizon = -math.inf
 
     def _cause(self, effective: float, now: float) -> CancelCause:
         if self.enclosing is not None and (cause := self.enclosing.cause_within(now)) is not None:

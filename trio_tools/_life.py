@@ -178,9 +178,10 @@ class Life:
         sources = self.sources if sources is None else sources
         if not self.spans:
             self.ambient.observe(effective, now)
-        elif effective <= now or earliest(sources, now) is not None:
-            self._observe_within_spans(sources, effective, now)
         cause = earliest(sources, now)
+        if self.spans and (effective <= now or cause is not None):
+            self._observe_within_spans(sources, effective, now)
+            cause = earliest(sources, now)
         self.stale = cause is not None
         return cause
 
@@ -217,7 +218,7 @@ class Life:
         if told is not None:
             told.observe(-math.inf, now)
         if other is not None:
-            other.noticed = None
+            other.disregard()
 
     def _cancelled_within(self, span: FusedScope, now: float) -> bool:
         """Return whether the frame would be cancelled if nothing around ``span`` reached it (`WR-7`)."""
@@ -304,28 +305,14 @@ def _await_line(task: trio.lowlevel.Task) -> str | None:
     return f"{frame.f_code.co_filename}:{line}, in {frame.f_code.co_qualname}"
 
 
-@final
-class governed:  # noqa: N801  (reads as the statement it is: `with governed(life, sources):`)
-    """A span in which code of a call waits, cancelled directly by every one of its sources."""
-
-    __slots__ = ("_fused", "_life")
-
-    def __init__(
-        self, life: Life, sources: tuple[Source, ...], trio_scope: trio.CancelScope | None = None
-    ) -> None:
-        self._life: Final = life
-        self._fused: Final = FusedScope(sources, trio_scope)
-
-    def __enter__(self) -> FusedScope:
-        self._life.spans.append(self._fused)
-        self._fused.__enter__()
-        if self._life.abandoned:
-            self._fused.trio_scope.cancel()
-        return self._fused
-
-    def __exit__(self, *error: object) -> None:
-        self._life.spans.remove(self._fused)
-        self._fused.__exit__(None, None, None)
+def governed(
+    life: Life, sources: tuple[Source, ...], trio_scope: trio.CancelScope | None = None
+) -> FusedScope:
+    """Return a span in which code of ``life`` waits, cancelled directly by every one of its sources."""
+    fused = FusedScope(sources, trio_scope, life.spans)
+    if life.abandoned:
+        fused.trio_scope.cancel()
+    return fused
 
 
 def life_of(token: ExecutionToken) -> Life | None:

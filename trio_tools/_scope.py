@@ -79,6 +79,7 @@ class Lifetime:
     run: trio.lowlevel.TrioToken = field(factory=trio.lowlevel.current_trio_token)
     clock: trio.abc.Clock = field(factory=trio.lowlevel.current_clock)
     cause: CancelCause | None = field(default=None, init=False)
+    horizon: float = field(default=math.inf, init=False)
     _children: dict["Lifetime", None] = field(factory=dict, init=False)  # pyright: ignore[reportUnknownVariableType]
     _fused: dict[FusedScope, None] = field(factory=dict[FusedScope, None], init=False)
     _calls: dict[AttachedCall, None] = field(factory=dict[AttachedCall, None], init=False)
@@ -88,6 +89,16 @@ class Lifetime:
     def __attrs_post_init__(self) -> None:
         if self.parent is not None:
             self.parent._children[self] = None
+        self._look_ahead()
+
+    def _look_ahead(self) -> None:
+        """Note until when there is nothing to ask; see `Source`."""
+        if self.cause is not None:
+            self.horizon = -math.inf
+        elif self.parent is None:
+            self.horizon = self.deadline
+        else:
+            self.horizon = min(self.deadline, self.parent.horizon)
 
     def forget(self) -> None:
         """Leave the parent's care; no call is attached any more."""
@@ -135,26 +146,27 @@ class Lifetime:
     def move_deadline(self, at: float) -> None:
         """Set the deadline, at once for running calls, unless the old one has passed (`SC-7`, `SC-8`)."""
         now = trio.current_time()
-        settled = self.cause_at(now)
+        self.cause_at(now)
         self.deadline = at
-        if settled is not None or self.cause_at(now) is not None:
+        if self.cause_at(now) is not None:
             self._fire()
         else:
-            self._refresh(now)
+            self._refresh()
 
     def _fire(self) -> None:
+        self._look_ahead()
         for fused in tuple(self._fused):
             fused.trio_scope.cancel()
         for child in tuple(self._children):
-            child.cause_at(trio.current_time())
             child._fire()
         self.alarm()
 
-    def _refresh(self, now: float) -> None:
+    def _refresh(self) -> None:
+        self._look_ahead()
         for fused in tuple(self._fused):
-            fused.refresh(now)
+            fused.refresh()
         for child in tuple(self._children):
-            child._refresh(now)
+            child._refresh()
 
     def alarm(self) -> None:
         """Have calls that stay cancelled without settling reported."""
