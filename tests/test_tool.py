@@ -326,7 +326,7 @@ BAD_CALLABLES: list[Any] = [no_argument, by_name_alone, no_arguments, yields_two
 GOOD_CALLABLES: list[Any] = [takes_anything, functools.partial(max, 1), max, str]
 
 
-@pytest.mark.parametrize("option", ["render", "meta", "finalize", "concurrency_safe"])
+@pytest.mark.parametrize("option", ["render", "meta", "finalize"])
 @pytest.mark.parametrize("bad", BAD_CALLABLES)
 def test_an_option_that_cannot_be_called_as_it_would_be_is_refused(option: str, bad: Any) -> None:
     options: Any = {option: bad}
@@ -334,7 +334,7 @@ def test_an_option_that_cannot_be_called_as_it_would_be_is_refused(option: str, 
         tool(plain, **options)
 
 
-@pytest.mark.parametrize("option", ["render", "meta", "finalize", "concurrency_safe"])
+@pytest.mark.parametrize("option", ["render", "meta", "finalize"])
 @pytest.mark.parametrize("good", GOOD_CALLABLES)
 def test_an_option_may_take_what_it_is_given_in_any_way(option: str, good: Any) -> None:
     options: Any = {option: good}

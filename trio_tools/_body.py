@@ -203,9 +203,9 @@ def _settle(attempt: Attempt) -> ToolResult:
     life = attempt.life
     attempt.settled = True
     leaves = _leaves(attempt)
+    cause = life.cause_now(attempt.sources)
     if attempt.invoked:
         life.settle(_settlement(attempt, leaves.errors or leaves.interrupts))
-    cause = life.cause_now(attempt.sources)
     life.decided_by, life.decided_at = cause, life.checked_at
     life.delegation = ()
     interrupts = leaves.interrupts if attempt.interrupt is None else (attempt.interrupt, *leaves.interrupts)
@@ -226,8 +226,13 @@ def _settle(attempt: Attempt) -> ToolResult:
     return _body_error(life, text)
 
 
+_NOTHING: Final = Leaves((), ())
+
+
 def _leaves(attempt: Attempt) -> Leaves:
     """Take apart what came out of the function and of the nurseries around it."""
+    if attempt.raised is None and not attempt.errors:
+        return _NOTHING
     own = () if attempt.raised is None else (attempt.raised,)
     leaves = leaves_of(*own, *attempt.errors)
     attempt.raised = None

@@ -57,6 +57,11 @@ class Bounds:
 
 def bounded_content(content: tuple[Content, ...], cap: int) -> tuple[Content, ...]:
     """Return ``content`` repaired (`BD-4`) and, where it is over ``cap`` bytes, cut (`BD-3`)."""
+    if len(content) == 1 and type(only := content[0]) is TextContent:
+        # Most results by far: nothing in it can be broken, and its characters are its bytes.
+        text = only.text
+        if type(text) is str and text.isascii() and len(text) <= cap:
+            return content
     parts = tuple(map(_repaired, content))
     sizes = [_size(part) for part in parts]
     if sum(sizes) <= cap:

@@ -37,24 +37,20 @@ class ExecutionToken:
         return f"<ExecutionToken {id(self):#x}>"
 
 
-def _is_call_scope(_call: object, _attribute: object, value: object) -> None:
-    if not isinstance(value, CallScope):
-        raise TypeError(
-            f"a ToolCall needs a CallScope, not {type(value).__name__}: "
+def _problem_with(name: object, call_id: object, scope: object, parent: object) -> str | None:
+    """Say what is of the wrong kind; asked once for all fields, for every call is made here."""
+    if not isinstance(scope, CallScope):
+        return (
+            f"a ToolCall needs a CallScope, not {type(scope).__name__}: "
             "`async with open_call_scope() as scope:` opens one"
         )
-
-
-def _is_text(_call: object, attribute: object, value: object) -> None:
-    if not isinstance(value, str):
-        raise TypeError(
-            f"the {getattr(attribute, 'name', 'name')} of a ToolCall is a string, not {type(value).__name__}"
-        )
-
-
-def _is_token(_call: object, _attribute: object, value: object) -> None:
-    if value is not None and not isinstance(value, ExecutionToken):
-        raise TypeError(f"the parent of a ToolCall is the token of an execution, not {type(value).__name__}")
+    if not isinstance(name, str):
+        return f"the name of a ToolCall is a string, not {type(name).__name__}"
+    if not isinstance(call_id, str):
+        return f"the call_id of a ToolCall is a string, not {type(call_id).__name__}"
+    if parent is not None and not isinstance(parent, ExecutionToken):
+        return f"the parent of a ToolCall is the token of an execution, not {type(parent).__name__}"
+    return None
 
 
 @final
@@ -75,12 +71,16 @@ class ToolCall:
             string or the parent no token.
     """
 
-    name: str = field(validator=_is_text)
+    name: str
     arguments: object
-    scope: CallScope = field(validator=_is_call_scope)
-    call_id: str = field(factory=fresh_call_id, validator=_is_text)
-    parent: ExecutionToken | None = field(default=None, validator=_is_token)
+    scope: CallScope
+    call_id: str = field(factory=fresh_call_id)
+    parent: ExecutionToken | None = None
     root_call_id: str | None = None
+
+    def __attrs_post_init__(self) -> None:
+        if problem := _problem_with(self.name, self.call_id, self.scope, self.parent):
+            raise TypeError(problem)
 
     def __repr__(self) -> str:
         return f"<ToolCall {self.name!r}, call_id={self.call_id!r}>"

@@ -1,6 +1,6 @@
 """Wrappers around dispatch: what each delegates, under which sources, and what may come back."""
 
-from typing import Final, cast, final
+from typing import Final, final
 
 import trio
 
@@ -11,7 +11,7 @@ from ._errors import INVALID_ARGS, PolicyError, standard_failure
 from ._execution import DispatchExecution, derives_from, sources_of
 from ._fusion import Ambient, Source, earliest
 from ._json import NotLossless, freeze_value
-from ._layer import HookKind, Wrapper, layer_of
+from ._layer import Wrapper, layer_of
 from ._leaves import await_foreign, capture, close_coroutine, leaves_of
 from ._life import Life, Phase, governed
 from ._output import InvalidOutputError, make_output
@@ -29,7 +29,7 @@ _LEFT_RUNNING: Final = "a wrapper ended while a delegation it had started was st
 async def run_wrappers(life: Life) -> Decided:
     """Run the wrappers around dispatch and decide what came out of them (`CA-14` to `CA-17`)."""
     life.enter(Phase.WRAPPERS)
-    chain = cast("tuple[Wrapper, ...]", layer_of(life).hooks(HookKind.WRAPPER))
+    chain = layer_of(life).hooks().wrappers
     captured = await capture(_delegate, life, chain, 0, DispatchExecution(life, life.sources))
     cause = life.cause_if_stale()
     came = captured.came
@@ -219,11 +219,12 @@ def _read_wrapper_scopes(life: Life, sources: tuple[Source, ...]) -> Ambient:
 
 def _checked(life: Life, received: DispatchExecution, answer: object) -> ToolResult:
     """Return what a wrapper returned, checked unless it is untouched from a delegation (`WR-14`)."""
+    for result in life.proceeded:
+        if answer is result:
+            return result
     if not isinstance(answer, ToolResult):
         close_coroutine(answer)
         raise PolicyError(f"a wrapper returns a ToolResult, not {type(answer).__name__}")
-    if any(answer is result for result in life.proceeded):
-        return answer
     contexts = _frozen_contexts(answer)
     match answer.outcome:
         case ToolOutcome.OK:

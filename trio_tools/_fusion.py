@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable
 from typing import Final, Protocol, Self, final
 
 import trio
-from attrs import define, field, frozen
 
 from ._result import CancelCause, CauseKind
 
@@ -149,7 +148,6 @@ class FusedScope:
 
 
 @final
-@define(eq=False)
 class Ambient:
     """What was observed of trio scopes that are not ours but surround a call (`SC-9`); a source.
 
@@ -163,17 +161,25 @@ class Ambient:
 
     name: str = "ambient"
     enclosing: "Enclosing | None" = None
-    horizon: float = field(default=math.inf, init=False)
-    deadline: float = field(default=math.inf, init=False)
-    noticed: float | None = field(default=None, init=False)
-    cause: CancelCause | None = field(default=None, init=False)
+    horizon: float = math.inf
+    deadline: float = math.inf
+    noticed: float | None = None
+    cause: CancelCause | None = None
+
+    def __init__(self, name: str | None = None, enclosing: "Enclosing | None" = None) -> None:
+        # What stands on the class is what every call begins with; most calls change none of it.
+        if name is not None:
+            self.name = name
+        if enclosing is not None:
+            self.enclosing = enclosing
 
     def observe(self, effective: float, now: float) -> CancelCause | None:
         """Take note of the effective deadline that a frame reads; return the cause if it has passed."""
         if self.cause is None:
             if effective > now:
                 self.deadline = effective
-                self.disregard()
+                if self.noticed is not None:
+                    self.disregard()
             else:
                 self._keep(self._cause(effective, now))
         return self.cause

@@ -25,6 +25,7 @@ __all__ = [
     "Gate",
     "Guard",
     "HookKind",
+    "Hooks",
     "Layer",
     "Observer",
     "Registration",
@@ -122,15 +123,28 @@ class _Hook:
 class Runtime(Protocol):
     """What executes calls for all layers of a registry."""
 
-    async def execute(self, layer: "Layer", call: ToolCall) -> ToolResult:
+    def execute(self, layer: "Layer", call: ToolCall) -> Awaitable[ToolResult]:
         """Execute one call."""
         ...
 
-    async def execute_batch(
+    def execute_batch(
         self, layer: "Layer", calls: Iterable[ToolCall], max_parallel: int, on_failure: BatchPolicy
-    ) -> list[ToolResult]:
+    ) -> Awaitable[list[ToolResult]]:
         """Execute many."""
         ...
+
+
+@final
+@frozen(eq=False)
+class Hooks:
+    """The hooks that run for a call, each kind outermost first (`LA-7`)."""
+
+    gates: tuple[Gate, ...] = ()
+    guards: tuple[Guard, ...] = ()
+    wrappers: tuple[Wrapper, ...] = ()
+    reviewers: tuple[Reviewer, ...] = ()
+    # What an observer returns is for the registry to see; it should be nothing.
+    observers: tuple[Callable[[ToolExecution, ToolResult], object], ...] = ()
 
 
 @define(eq=False)
@@ -154,9 +168,8 @@ class Layer:
     _tools: dict[str, Tool] = field(factory=dict[str, Tool], init=False)
     _restrictions: list[_Restriction] = field(factory=list[_Restriction], init=False)
     _hooks: dict[HookKind, list[_Hook]] = field(factory=lambda: {kind: [] for kind in HookKind}, init=False)
-    _chains: dict[HookKind, tuple[int, tuple[Callable[..., object], ...]]] = field(
-        factory=dict[HookKind, tuple[int, tuple[Callable[..., object], ...]]], init=False
-    )
+    _merged: Hooks = field(factory=Hooks, init=False)
+    _merged_at: int = field(default=0, init=False)
 
     def layer(self, name: str) -> "Layer":
         """Return a new child layer; ``name`` is a label and need not be unique (`LA-1`).
@@ -325,14 +338,19 @@ class Layer:
 
         return Registration(undo)
 
-    def hooks(self, kind: HookKind) -> tuple[Callable[..., object], ...]:
-        """Return the hooks that run for a call through this layer, outermost first (`LA-7`)."""
-        revision, chain = self._chains.get(kind, (-1, ()))
-        if revision != self._revision.number:
-            inherited = () if self._parent is None else self._parent.hooks(kind)
-            chain = (*inherited, *(hook.call for hook in self._hooks[kind]))
-            self._chains[kind] = (self._revision.number, chain)
-        return chain
+    def hooks(self) -> Hooks:
+        """Return the hooks that run now for a call through this layer (`LA-7`)."""
+        if self._merged_at != self._revision.number:
+            # Both name the kinds in the same order.
+            self._merged = Hooks(*(tuple(self._chain(kind)) for kind in HookKind))
+            self._merged_at = self._revision.number
+        return self._merged
+
+    def _chain(self, kind: HookKind) -> Iterator[Any]:
+        if self._parent is not None:
+            yield from self._parent._chain(kind)
+        for hook in self._hooks[kind]:
+            yield hook.call
 
     def guards(self) -> Iterator[Callable[..., object]]:
         """Walk the guards in order, each once, while some may be appended or closed (`GA-11`, `LA-5`)."""
@@ -412,8 +430,7 @@ class Layer:
 
 def layer_of(life: Life) -> Layer:
     """Return the layer that a call is executed through, with its hooks; for the registry alone."""
-    assert isinstance(life.layer, Layer)
-    return life.layer
+    return life.layer  # pyright: ignore[reportReturnType]  (nothing else is ever put there)
 
 
 def refuse_wrong_kind(word: str, fn: object, *, takes: int, awaited: bool) -> None:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any, Final, Generic, TypeVar, TypeVarTuple, cast, final
 
 import trio
-from attrs import frozen
+from attrs import define
 
 from ._classification import Came
 from ._errors import PolicyError, ToolError, ToolFailure, failure_of
@@ -37,7 +37,7 @@ logger: Final = logging.getLogger("trio_tools")
 
 
 @final
-@frozen
+@define(eq=False)
 class Leaves:
     """An exception taken apart.
 
@@ -69,7 +69,7 @@ def leaves_of(*raised: BaseException) -> Leaves:
 
 
 @final
-@frozen
+@define(eq=False)
 class Captured(Generic[T]):
     """How a piece of code ended: with a value, with errors, or with nothing but `trio.Cancelled`."""
 

@@ -148,8 +148,9 @@ class Life:
         self.since = self.clock.current_time()
 
     def invoked(self, tool: Tool) -> None:
-        """Mark, in the step that calls the body, that it is invoked (`BO-2`)."""
-        self.enter(Phase.BODY)
+        """Mark, in the step that checked and calls the body, that it is invoked (`BO-2`)."""
+        self.phase = Phase.BODY
+        self.since = self.checked_at
         self.tool = tool
         self.dispatched = True
         self.settled = False
@@ -162,10 +163,10 @@ class Life:
             self.on_begun()
 
     def settle(self, settlement: Settlement) -> None:
-        """Mark that the body has settled, and how."""
+        """Mark, in the step that asked for the cause, that the body has settled, and how."""
         self.settlement = settlement
         self.settled = True
-        self.settled_at = self.clock.current_time()
+        self.settled_at = self.checked_at
 
     def cause_now(self, sources: tuple[Source, ...] | None = None) -> CancelCause | None:
         """Ask, synchronously and in a frame of the call, whether it is cancelled, and by what (`CA-1`).

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from attrs import frozen
+from attrs import define
 
 from ._classification import Came
 from ._content import Content, TextContent, content_of
@@ -20,7 +20,7 @@ class InvalidOutputError(Exception):
     """A value, or what was to be made of it, is not what the tool declared; the text says how."""
 
 
-@frozen
+@define(eq=False)
 class Output:
     """What a valid value gives a result."""
 

@@ -32,7 +32,7 @@ phase. The call then ends as cancelled, is published like any other, and the int
 """
 
 from collections.abc import Callable, Iterable
-from typing import Protocol, cast
+from typing import Protocol
 
 import trio
 from attrs import evolve
@@ -45,7 +45,7 @@ from ._errors import NOT_JSON, PolicyError, ToolFailure, standard_failure, text_
 from ._execution import view_of
 from ._fusion import Ambient
 from ._json import NotLossless, TooDeep, freeze_arguments
-from ._layer import HookKind, Layer, Observer, layer_of
+from ._layer import Layer, layer_of
 from ._leaves import capture_sync, close_coroutine, leaves_of, log_error, one_of
 from ._life import Life, Phase, Settings, life_of
 from ._policy import ask_gates, ask_guards, review
@@ -199,9 +199,9 @@ def publish(life: Life, result: ToolResult) -> list[BaseException]:
     """
     life.phase = Phase.PUBLISHED
     interrupts: list[BaseException] = []
-    for observer in cast("tuple[Observer, ...]", layer_of(life).hooks(HookKind.OBSERVER)):
+    for observer in layer_of(life).hooks().observers:
         try:
-            answer = cast("Callable[..., object]", observer)(view_of(life), result)
+            answer = observer(view_of(life), result)
         except BaseException as raised:
             leaves = leaves_of(raised)
             interrupts.extend(leaves.interrupts)
@@ -276,7 +276,10 @@ def admit(
 @trio.lowlevel.enable_ki_protection
 async def execute(layer: Layer, call: ToolCall, settings: Settings, flights: dict[Life, None]) -> ToolResult:
     """Execute one call of its own."""
-    return await _end(await live(admit(layer, call, settings, flights)))
+    result = await live(admit(layer, call, settings, flights))
+    if must_unwind(result):
+        await trio.lowlevel.checkpoint()
+    return result
 
 
 @trio.lowlevel.enable_ki_protection
@@ -286,14 +289,14 @@ async def _nest(
     call = ToolCall(name=name, arguments=arguments, scope=handle_on(life.lifetime), parent=life.token)
     result = await live(admit(layer_of(life), call, life.settings, life.flights))
     forward(result.contexts)
-    return await _end(result)
-
-
-async def _end(result: ToolResult) -> ToolResult:
-    """Return a published result, or unwind where the code around the call must (`PU-8`)."""
-    if result.outcome is ToolOutcome.CANCELLED and ambient_cancelled():
+    if must_unwind(result):
         await trio.lowlevel.checkpoint()
     return result
+
+
+def must_unwind(result: ToolResult) -> bool:
+    """Return whether the code around a call may not run on, so that `trio.Cancelled` is due (`PU-8`)."""
+    return result.outcome is ToolOutcome.CANCELLED and ambient_cancelled()
 
 
 def ambient_cancelled() -> bool:

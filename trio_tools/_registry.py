@@ -1,7 +1,7 @@
 """The registry: the root layer, and what all its layers share."""
 
-from collections.abc import Iterable
-from typing import final
+from collections.abc import Coroutine, Iterable
+from typing import Any, final
 
 from attrs import define, field, frozen
 
@@ -69,13 +69,13 @@ class _Calls:
     settings: Settings
     flights: dict[Life, None] = field(factory=dict[Life, None], init=False)
 
-    async def execute(self, layer: Layer, call: ToolCall) -> ToolResult:
-        return await execute(layer, call, self.settings, self.flights)
+    def execute(self, layer: Layer, call: ToolCall) -> Coroutine[Any, Any, ToolResult]:
+        return execute(layer, call, self.settings, self.flights)
 
-    async def execute_batch(
+    def execute_batch(
         self, layer: Layer, calls: Iterable[ToolCall], max_parallel: int, on_failure: BatchPolicy
-    ) -> list[ToolResult]:
-        return await execute_batch(layer, calls, self.settings, self.flights, max_parallel, on_failure)
+    ) -> Coroutine[Any, Any, list[ToolResult]]:
+        return execute_batch(layer, calls, self.settings, self.flights, max_parallel, on_failure)
 
 
 @final

@@ -88,6 +88,8 @@ class Lifetime:
 
     def __attrs_post_init__(self) -> None:
         if self.parent is not None:
+            # Whatever run it is made in: only that of its parent may use it.
+            self.run = self.parent.run
             self.parent._children[self] = None
         self._look_ahead()
 
@@ -192,27 +194,28 @@ class Lifetime:
             RuntimeError: in another run (`SC-2`), or when a block is being left and the call is not
                 nested in one that is attached there (`SC-13`).
         """
-        lifetimes = self._chain()
-        for lifetime in lifetimes:
-            lifetime.check_run()
+        # A scope and its parents belong to one run.
+        self.check_run()
+        lifetime: Lifetime | None = self
+        while lifetime is not None:
             if lifetime.closing and not lifetime.is_or_encloses(within):
                 raise RuntimeError(
                     f"call scope {lifetime.name!r} is being left: only calls nested in its calls may start"
                 )
-        for lifetime in lifetimes:
+            lifetime = lifetime.parent
+        lifetime = self
+        while lifetime is not None:
             lifetime._calls[call] = None
+            lifetime = lifetime.parent
 
     def dismiss(self, call: AttachedCall) -> None:
         """Detach ``call``: it has published."""
-        for lifetime in self._chain():
+        lifetime: Lifetime | None = self
+        while lifetime is not None:
             lifetime._calls.pop(call, None)
-            lifetime.changed()
-
-    def _chain(self) -> list["Lifetime"]:
-        chain: list[Lifetime] = [self]
-        while (parent := chain[-1].parent) is not None:
-            chain.append(parent)
-        return chain
+            if lifetime._change is not None:
+                lifetime._change.set()
+            lifetime = lifetime.parent
 
     async def drain(self) -> None:
         """Wait until every attached call has published (`SC-10`)."""

@@ -68,6 +68,8 @@ def to_json_text(value: object) -> str:
 
     It works at any depth. Keeps `MA-13`.
     """
+    if type(value) is int:
+        return _digits(value)
     try:
         return _encode(value)
     except (ValueError, RecursionError):

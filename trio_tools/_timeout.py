@@ -27,12 +27,16 @@ async def enforce_timeouts(
     tool = execution.tool
     if tool is None or tool.timeout is None:
         return await proceed(execution)
-    budget = CancelCause(CauseKind.DEADLINE, "timeout", None, trio.current_time() + tool.timeout)
-    derived = execution.with_deadline(budget.at, name=budget.name)
+    at = trio.current_time() + tool.timeout
+    derived = execution.with_deadline(at, name="timeout")
     result = await proceed(derived)
-    cause, outer = derived.scope.cause, execution.scope.cause
+    cause = derived.scope.cause
+    if cause is None:
+        return result
+    outer = execution.scope.cause
+    budget = CancelCause(CauseKind.DEADLINE, "timeout", None, at)
     # At the same instant the caller, or a wrapper further out, was first (`TI-15`).
-    if cause != budget or (outer is not None and outer.at <= budget.at):
+    if cause != budget or (outer is not None and outer.at <= at):
         return result
     life = life_of_view(execution)
     failure = standard_failure(TOOL_TIMEOUT, milliseconds=round(tool.timeout * 1000))

@@ -82,7 +82,6 @@ _HOOKS: Final = {
     "render": ("arguments", "value"),
     "meta": ("arguments", "value"),
     "finalize": ("execution", "result"),
-    "concurrency_safe": ("arguments",),
 }
 
 
@@ -100,13 +99,12 @@ def _function(_tool: object, attribute: object, value: object) -> None:
         raise DefinitionError(f"{name} is called as {how}, and {shown(value)} cannot be: {problem}")
 
 
-def _safe(tool: object, attribute: object, value: object) -> None:
-    if value is None or not (isinstance(value, bool) or callable(value)):
+def _safe(_tool: object, _attribute: object, value: object) -> None:
+    # Whatever function it is: one that fails makes its calls exclusive, by rule (`BA-2`).
+    if not (isinstance(value, bool) or callable(value)):
         raise DefinitionError(
             f"concurrency_safe is a bool or a function of the arguments, not {shown(value)}"
         )
-    if not isinstance(value, bool):
-        _function(tool, attribute, value)
 
 
 @frozen(kw_only=True, eq=False, repr=False)

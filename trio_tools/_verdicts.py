@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from attrs import frozen
+from attrs import define
 
 from ._classification import Path
 from ._content import Content, Context, TextContent
@@ -28,7 +28,7 @@ LOSSY = "tool result must be losslessly JSON-serializable"
 """What a wrapper's result or a review decision is told that JSON would not keep whole (`MA-16`)."""
 
 
-@frozen
+@define(eq=False)
 class Decided:
     """A result that no later phase but those on its path can change."""
 

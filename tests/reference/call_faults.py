@@ -61,14 +61,14 @@ FAULTS: list[tuple[str, str, str, str]] = [
     (
         "execute drops a decided result",
         "_pipeline.py",
-        "if result.outcome is ToolOutcome.CANCELLED and ambient_cancelled():",
-        "if ambient_cancelled():",
+        "return result.outcome is ToolOutcome.CANCELLED and ambient_cancelled()",
+        "return ambient_cancelled()",
     ),
     (
         "execute never raises",
         "_pipeline.py",
-        "if result.outcome is ToolOutcome.CANCELLED and ambient_cancelled():",
-        "if result.outcome is None:",
+        "return result.outcome is ToolOutcome.CANCELLED and ambient_cancelled()",
+        "return False",
     ),
     (
         "failures are not reviewed",
