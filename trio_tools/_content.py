@@ -133,7 +133,7 @@ def _part_of(item: object) -> Content:
 
 def joined_text(content: Iterable[Content]) -> str:
     """Join the text parts of ``content`` with newlines (`OU-9`)."""
-    return "\n".join(part.text for part in content if isinstance(part, TextContent))
+    return "\n".join([part.text for part in content if isinstance(part, TextContent)])
 
 
 def context_of(message: object) -> Context:

@@ -16,9 +16,9 @@ def repair_text(text: str) -> str:
 
     Text without surrogates comes back as the same object. Keeps `MA-11` and the text half of `BD-4`.
     """
-    if _has_surrogates(text):
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
+    if text.isascii() or not _has_surrogates(text):
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def join_surrogates(text: str) -> str:

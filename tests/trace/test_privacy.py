@@ -209,3 +209,19 @@ def test_what_does_not_come_to_rest_is_masked_whole(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("trio_tools.trace._privacy._SECRETS", ((re.compile(r"\Z"), "x"),))
 
     assert mask_text("grows with every pass") == "[redacted]"
+
+
+@pytest.mark.rule("ST-2", "TR-12")
+@pytest.mark.parametrize("level", PrivacyLevel)
+def test_numbers_that_python_does_not_print_are_stored(level: PrivacyLevel) -> None:
+    step = RunStep(kind="llm", round=10**5000, content="x", total_tokens=-(10**4400))
+
+    assert structure_step(stored_text(step, level)) == filter_step(step, level)
+
+
+@pytest.mark.rule("ST-2")
+@pytest.mark.parametrize("level", PrivacyLevel)
+def test_a_step_without_artifacts_has_no_key_for_them(level: PrivacyLevel) -> None:
+    text = stored_text(RunStep(kind="tool", tool_artifacts=()), level)
+
+    assert text == '{"kind":"tool","round":0,"durationMs":0}'

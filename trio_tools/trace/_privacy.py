@@ -5,8 +5,9 @@ masked or kept. The filter makes a step of a step, so that whatever is stored ca
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, Final, cast, final
 
 from attrs import evolve
@@ -15,7 +16,7 @@ from trio_tools import Artifact, JsonValue
 
 from ._step import RunStep, made_of, members_of
 from ._values import freeze
-from ._wire import KEYS, KeyClass, step_text, text_of_members
+from ._wire import KEYS, KeyClass, Piece, TextForm, step_text
 
 __all__ = ["PrivacyLevel", "filter_step", "mask_text", "stored_text"]
 
@@ -35,12 +36,24 @@ class PrivacyLevel(StrEnum):
 
 
 _CONTENT: Final = frozenset(key.member for key in KEYS if key.cls is KeyClass.CONTENT)
-_COUNTS: Final = {
-    "messages_sent": "messages_sent_count",
-    "content": "content_length",
-    "thinking": "thinking_length",
-    "tool_result": "tool_result_length",
-    "tool_artifacts": "tool_artifacts_count",
+
+
+def _names(calls: Iterable[Mapping[str, object]]) -> tuple[str, ...]:
+    return tuple(str(call["name"]) for call in calls)
+
+
+def _types(artifacts: Iterable[Artifact]) -> tuple[str, ...]:
+    return tuple(str(artifact.type) for artifact in artifacts)
+
+
+# What is said of content in its place: the member that says it, and what makes it.
+_SUMMARIES: Final[Mapping[str, tuple[tuple[str, Callable[[Any], object]], ...]]] = {
+    "messages_sent": (("messages_sent_count", len),),
+    "content": (("content_length", len),),
+    "thinking": (("thinking_length", len),),
+    "requested_tool_calls": (("requested_tool_names", _names),),
+    "tool_result": (("tool_result_length", len),),
+    "tool_artifacts": (("tool_artifacts_count", len), ("tool_artifact_types", _types)),
 }
 _CAP: Final = 2000
 _CUT: Final = "…"
@@ -63,38 +76,31 @@ def stored_text(step: RunStep, level: PrivacyLevel) -> str:
     """Returns the JSON text of `filter_step`, without a step in between where that is the common case."""
     if level is PrivacyLevel.FULL:
         return step_text(step)
-    if level is PrivacyLevel.REDACTED or step.tool_cause is not None or step.content_redacted:
+    if level is PrivacyLevel.REDACTED or step.tool_cause is not None:
         return step_text(filter_step(step, level))
-    content: list[str] = []
-    text = text_of_members(step.__dict__, _CONTENT, content)
-    return f"{text[:-1]},{text_of_members(_summary_of(step, content))[1:]}" if content else text
+    members = step.__dict__
+    return _summary_form(tuple(members)).text_of(members)
+
+
+@lru_cache(maxsize=256)
+def _summary_form(members: tuple[str, ...]) -> TextForm:
+    """Return what is left and what is written of a step that has these members."""
+    content = [member for member in members if member in _CONTENT]
+    summary = [Piece("content_redacted", member, lambda _: True) for member in content[:1]]
+    summary += [Piece(name, member, make) for member in content for name, make in _SUMMARIES.get(member, ())]
+    replaced = _CONTENT | {piece.name for piece in summary}
+    return TextForm([*(Piece(member, member) for member in members if member not in replaced), *summary])
 
 
 def _summarized(step: RunStep) -> RunStep:
     members = members_of(step)
     cause = step.tool_cause
-    reason = cause is not None and "reason" in cause
-    summary = _summary_of(step, [name for name in members if name in _CONTENT])
-    if not summary and not reason:
-        return step
-    kept = {name: value for name, value in members.items() if name not in _CONTENT}
-    if cause is not None and reason:
-        kept["tool_cause"] = freeze({"kind": cause["kind"], "name": cause["name"]})
-    return made_of({**kept, "content_redacted": True, **summary})
-
-
-def _summary_of(step: RunStep, content: list[str]) -> dict[str, object]:
-    """Returns what is said of the content in its place; nothing if there is none."""
-    summary: dict[str, object] = {"content_redacted": True} if content else {}
-    for member in content:
-        value = getattr(step, member)
-        if member in _COUNTS:
-            summary[_COUNTS[member]] = len(value)
-        if member == "tool_artifacts":
-            summary["tool_artifact_types"] = tuple(str(artifact.type) for artifact in value)
-        elif member == "requested_tool_calls":
-            summary["requested_tool_names"] = tuple(str(call["name"]) for call in value)
-    return summary
+    if cause is not None and "reason" in cause:
+        members["tool_cause"] = freeze({"kind": cause["kind"], "name": cause["name"]})
+        members["content_redacted"] = True
+    pieces = _summary_form(tuple(members)).pieces
+    filtered = {piece.name: piece.value_of(members) for piece in pieces}
+    return step if filtered == step.__dict__ else made_of(filtered)
 
 
 def _redacted(step: RunStep) -> RunStep:

@@ -8,7 +8,7 @@ from math import inf, isfinite
 from typing import Final, TypeAlias, final
 
 import trio
-from attrs import define, field
+from attrs import define
 
 from trio_tools import (
     CallScope,
@@ -17,13 +17,16 @@ from trio_tools import (
     ExecutionToken,
     Layer,
     Registration,
+    Settlement,
     ToolExecution,
+    ToolOutcome,
     ToolResult,
+    WriteTarget,
     repair_text,
 )
 
 from ._privacy import PrivacyLevel, stored_text
-from ._rows import Columns, FenceRow, Span, column_text, columns_of_span
+from ._rows import Columns, FenceRow, column_text, span_of
 from ._sql import RunStoreError
 from ._step import RunStep, StepKind, checks, made_of
 from ._store import RunStore
@@ -52,7 +55,7 @@ class _OpenCall:
     call_id: str
     deadline: float = inf
     fenced: bool = False
-    fences: list[int] = field(factory=list[int])
+    fences: tuple[int, ...] = ()
 
 
 @final
@@ -131,8 +134,8 @@ class RunTrace:
         """
         self._tell(step)
         if self._writer is not None:
-            place = (None, None, None, None, None, self._now_ms(), None)
-            self._writer.put(Unit(self._writer, events=((*self._columns(step), *place),)))
+            span = (None, None, None, None, None, self._now_ms(), None)
+            self._writer.put(Unit(self._writer, None, (), (self._columns(step) + span,)))
 
     def cancel_on_request(self, scope: CallScope) -> Registration:
         """Cancel a call scope once somebody asks for this run to be cancelled, from whatever process.
@@ -167,8 +170,8 @@ class RunTrace:
     async def _commit_fence(self, writer: RunWriter, execution: DispatchExecution, call: _OpenCall) -> None:
         number = writer.new_fence()
         # Noted before it is committed: a call that is cancelled while it waits takes its fence with it.
-        call.fences.append(number)
-        span = self._span(execution, call, began=trio.current_time(), ended=None)
+        call.fences = (*call.fences, number)
+        span = span_of(self._span(execution, call, began=trio.current_time(), ended=None))
         row = FenceRow(second=int(time.time()), tool=column_text(execution.name), round=self.round, span=span)
         try:
             await writer.commit(Unit(writer, fence=(number, row)))
@@ -177,52 +180,61 @@ class RunTrace:
         call.fenced = True
 
     def _observe(self, execution: ToolExecution, result: ToolResult) -> None:
-        if execution.token is self._last_published:
+        token = execution.token
+        if token is self._last_published:
             # Attached to two layers of one line; observers of one result run one right after the other.
             return
-        self._last_published = execution.token
-        call = self._open.pop(execution.token, None) or _OpenCall(execution.call_id)
-        now = trio.current_time()
-        started, settled = execution.started_at, execution.settled_at
-        ended = now if settled is None else settled
+        self._last_published = token
+        call = self._open.pop(token, None) or _OpenCall(execution.call_id)
+        started, ended = execution.started_at, execution.settled_at
+        if ended is None:
+            ended = trio.current_time()
         milliseconds = 0 if started is None else round(max(0.0, ended - started) * 1000, 2)
-        steps = [self._tool_step(execution, result, milliseconds)]
-        if result.write is not None:
-            steps.append(
-                RunStep(
-                    kind=StepKind.TOOL_WRITE,
-                    round=self.round,
-                    tool_name=execution.name,
-                    write_target_table=result.write.table,
-                    write_target_uid=result.write.uid,
-                )
-            )
-        for step in steps:
-            self._tell(step)
-        if self._writer is not None:
-            span = self._span(execution, call, began=now if started is None else started, ended=ended)
-            place = columns_of_span(span)
-            rows = [(*self._columns(step), *place) for step in steps]
-            self._writer.put(Unit(self._writer, events=rows, ends=call.fences))
+        step = self._tool_step(execution, result, milliseconds)
+        self._tell(step)
+        write = None if result.write is None else self._write_step(execution, result.write)
+        if write is not None:
+            self._tell(write)
+        if self._writer is None:
+            return
+        span = self._span(execution, call, began=ended if started is None else started, ended=ended)
+        rows = (self._columns(step) + span,)
+        if write is not None:
+            rows += (self._columns(write) + span,)
+        self._writer.put(Unit(self._writer, None, call.fences, rows))
 
     def _tool_step(self, execution: ToolExecution, result: ToolResult, milliseconds: float) -> RunStep:
-        # All of this was checked and frozen by the registry, except that its text may be broken.
+        # All of this was checked and frozen by the registry, except that its text may be broken. It stands in
+        # the order of the fields of a step.
         members: dict[str, object] = {
             "kind": StepKind.TOOL,
             "round": self._round,
             "duration_ms": milliseconds,
             "tool_name": repair_text(execution.name),
-            "tool_arguments": execution.arguments,
-            "tool_result": repair_text(result.text),
-            "tool_artifacts": checks["tool_artifacts"](result.artifacts) if result.artifacts else None,
-            "tool_is_error": result.is_error,
-            "tool_outcome": result.outcome,
-            "tool_settlement": result.settlement,
-            "tool_dispatched": result.dispatched,
-            "tool_code": None if result.code is None else repair_text(result.code),
-            "tool_cause": None if result.cause is None else checks["tool_cause"](result.cause),
         }
+        if execution.arguments is not None:
+            members["tool_arguments"] = execution.arguments
+        members["tool_result"] = repair_text(result.text)
+        if result.artifacts:
+            members["tool_artifacts"] = checks["tool_artifacts"](result.artifacts)
+        members["tool_is_error"] = result.outcome is not ToolOutcome.OK
+        members["tool_outcome"] = result.outcome
+        members["tool_settlement"] = result.settlement
+        members["tool_dispatched"] = result.settlement is not Settlement.NOT_DISPATCHED
+        if result.error is not None:
+            members["tool_code"] = repair_text(result.error.code)
+        if result.cause is not None:
+            members["tool_cause"] = checks["tool_cause"](result.cause)
         return made_of(members)
+
+    def _write_step(self, execution: ToolExecution, target: WriteTarget) -> RunStep:
+        return RunStep(
+            kind=StepKind.TOOL_WRITE,
+            round=self._round,
+            tool_name=execution.name,
+            write_target_table=target.table,
+            write_target_uid=target.uid,
+        )
 
     def _tell(self, step: RunStep) -> None:
         self._steps.append(step)
@@ -246,17 +258,19 @@ class RunTrace:
         *,
         began: float,
         ended: float | None,
-    ) -> Span:
+    ) -> Columns:
+        """Return where a call stands in the run, as the columns of a `Span`."""
         parent = None if execution.parent is None else self._open.get(execution.parent)
         tool = execution.tool
-        return Span(
-            call_id=column_text(call.call_id),
-            parent_call_id=None if parent is None else column_text(parent.call_id),
-            layer=column_text(execution.layer.name),
-            effect=None if tool is None else str(tool.effect),
-            began_ms=self._ms(began),
-            ended_ms=None if ended is None else self._ms(ended),
-            deadline_ms=self._ms(call.deadline) if isfinite(call.deadline) else None,
+        began_ms = self._ms(began)
+        return (
+            column_text(call.call_id),
+            None if parent is None else column_text(parent.call_id),
+            column_text(execution.layer.name),
+            None if tool is None else str(tool.effect),
+            began_ms,
+            None if ended is None else self._ms(ended),
+            self._ms(call.deadline) if isfinite(call.deadline) else None,
         )
 
     def _now_ms(self) -> float | None:

@@ -27,6 +27,8 @@ _NUL: Final = "\0"
 
 def column_text(text: str) -> str:
     """Returns the text as any database takes it: valid Unicode without NUL."""
+    if text.isascii() and _NUL not in text:
+        return text
     return repair_text(text).replace(_NUL, "\N{REPLACEMENT CHARACTER}")
 
 

@@ -328,14 +328,16 @@ class RunStep:
     requested_tool_names: tuple[str, ...] | None = None
 
     def __attrs_post_init__(self) -> None:
-        members = {name: value for name, value in self.__dict__.items() if value is not None}
-        for name, value in members.items():
-            if name in _converted:
+        members: dict[str, object] = {}
+        for name, value in self.__dict__.items():
+            if value is None:
                 continue
             try:
-                members[name] = checks[name](value)
+                kept = value if name in _converted else checks[name](value)
             except (TypeError, ValueError) as error:
                 raise StepFormatError(f"{name}: {error}") from None
+            if kept is not None:
+                members[name] = kept
         # Only what it says: most steps have a dozen members, and long runs have many steps.
         object.__setattr__(self, "__dict__", members)
         self._refuse_contradictions()
@@ -375,13 +377,14 @@ for _member in checks.keys() - {"kind", "round", "duration_ms"}:
 def made_of(members: dict[str, object]) -> RunStep:
     """Returns a step of members that are what a checked step would keep, in the order of its fields.
 
-    Nothing is checked: this is for values that the registry or another step has checked.
+    Nothing is checked: this is for values that the registry or another step has checked. None of them is
+    None, and the dict is the step's from now on.
     """
     step = RunStep.__new__(RunStep)
-    step.__dict__.update(members)
+    object.__setattr__(step, "__dict__", members)
     return step
 
 
 def members_of(step: RunStep) -> dict[str, object]:
     """Returns the members of a step that are not None, in the order of its fields."""
-    return {name: value for name, value in step.__dict__.items() if value is not None}
+    return dict(step.__dict__)

@@ -6,17 +6,18 @@ be known to one alone.
 """
 
 import json
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from enum import Enum, StrEnum, auto
+from functools import lru_cache
 from json.encoder import encode_basestring
-from typing import Any, Final, NoReturn, cast, final
+from typing import Any, Final, Literal, NoReturn, cast, final, get_args, get_type_hints
 
 from attrs import frozen
 from cattrs import ClassValidationError, Converter, transform_error
 from cattrs.gen import make_dict_structure_fn, override
 
-from trio_tools import Artifact, JsonValue, Settlement, ToolOutcome, to_json_text
+from trio_tools import Artifact, JsonValue, ToolOutcome, to_json_text
 
 from ._step import (
     Check,
@@ -34,12 +35,13 @@ __all__ = [
     "KEYS",
     "Key",
     "KeyClass",
+    "Piece",
+    "TextForm",
     "parse_payload",
     "read_outcome",
     "step_text",
     "step_to_json",
     "structure_step",
-    "text_of_members",
 ]
 
 
@@ -94,7 +96,6 @@ KEYS: Final[tuple[Key, ...]] = (
 )
 
 _NAMES: Final = {key.member: key.name for key in KEYS}
-_HEADS: Final = {key.member: f'"{key.name}":' for key in KEYS}
 
 
 def step_to_json(step: RunStep) -> dict[str, JsonValue]:
@@ -118,55 +119,87 @@ def _plain(value: object) -> JsonValue:
 
 def step_text(step: RunStep) -> str:
     """Returns the JSON text of a step, as it is stored: one line of valid Unicode."""
-    return text_of_members(step.__dict__)
+    members = step.__dict__
+    return _form_of(tuple(members)).text_of(members)
 
 
-def text_of_members(
-    members: Mapping[str, object], leave_out: Container[str] = (), left_out: list[str] | None = None
-) -> str:
-    """Returns the JSON text of a step that has these members, None for those that it has not.
+@lru_cache(maxsize=256)
+def _form_of(members: tuple[str, ...]) -> "TextForm":
+    return TextForm([Piece(member, member) for member in members])
 
-    Args:
-        leave_out: members that are not written.
-        left_out: gets the names of those that were there and were not written.
+
+@final
+@frozen
+class Piece:
+    """One member of what is written: its name, the member that its value comes from, and how, if changed."""
+
+    name: str
+    source: str
+    make: Callable[[Any], object] | None = None
+
+    def value_of(self, members: Mapping[str, object]) -> object:
+        """Return the value that is written for a step that has these members."""
+        value = members[self.source]
+        return value if self.make is None else self.make(value)
+
+
+@final
+class TextForm:
+    """Writes the steps that have the same members.
+
+    Every step that is stored passes here, and most of the time would go into finding out again and again
+    which members there are and how each is written. So that is done once, and compiled.
     """
-    # Every step that is stored passes here, so the loop calls as little as it can.
-    pieces: list[str] = []
-    writer_of, heads = _WRITERS.get, _HEADS
-    for member, value in members.items():
-        if value is None:
-            continue
-        if member in leave_out:
-            if left_out is not None:
-                left_out.append(member)
-            continue
-        write = writer_of(value.__class__)
-        pieces.append(heads[member] + (to_json_text(_plain(value)) if write is None else write(value)))
-    return f"{{{','.join(pieces)}}}"
+
+    def __init__(self, pieces: Iterable[Piece]) -> None:
+        self.pieces: Final = tuple(pieces)
+        names: dict[str, object] = dict(_WRITERS)
+        texts: list[str] = []
+        for number, piece in enumerate(self.pieces):
+            value = f"members[{piece.source!r}]"
+            if piece.make is not None:
+                names[f"make_{number}"] = piece.make
+                value = f"make_{number}({value})"
+            texts.append(f'"{_NAMES[piece.name]}":{_EXPRESSIONS[piece.name].format(value)}')
+        source = f'lambda members: f"""{{{{{",".join(texts)}}}}}"""'
+        # All of the source comes from this module and from the names of the members of a step.
+        self._write: Final[Callable[[Mapping[str, object]], str]] = eval(source, names)
+
+    def text_of(self, members: Mapping[str, object]) -> str:
+        """Return the text of a step that has these members."""
+        try:
+            return self._write(members)
+        except ValueError:
+            # An integer with more digits than `repr` agrees to print.
+            texts = [f'"{_NAMES[piece.name]}":{_any_text(piece.value_of(members))}' for piece in self.pieces]
+            return f"{{{','.join(texts)}}}"
 
 
-def _flag_text(value: object) -> str:
-    return "true" if value else "false"
+def _any_text(value: object) -> str:
+    return to_json_text(_plain(value))
 
 
-def _whole_text(value: int) -> str:
-    try:
-        return int.__repr__(value)
-    except ValueError:
-        return to_json_text(value)
+_WRITERS: Final = {
+    "text": encode_basestring,
+    "flag": {False: "false", True: "true"}.__getitem__,
+    "any": _any_text,
+}
+
+
+def _expression(hint: object) -> str:
+    """Returns what writes a value of a type, as the part of an f-string; ``{}`` stands for the value."""
+    classes = set(get_args(hint) or [hint]) - {type(None)}
+    if classes <= {str, StepKind, EventKind, ToolOutcome}:
+        return "{{text({})}}"
+    if classes <= {int, float}:
+        return "{{{}!r}}"
+    if classes <= {bool, Literal[True]}:
+        return "{{flag({})}}"
+    return "{{any({})}}"
 
 
 # Most of a step is short text and numbers, and those need no encoder to be set up.
-_WRITERS: Final[dict[type, Callable[[Any], str]]] = {
-    str: encode_basestring,
-    StepKind: encode_basestring,
-    EventKind: encode_basestring,
-    ToolOutcome: encode_basestring,
-    Settlement: encode_basestring,
-    bool: _flag_text,
-    int: _whole_text,
-    float: float.__repr__,
-}
+_EXPRESSIONS: Final = {member: _expression(hint) for member, hint in get_type_hints(RunStep).items()}
 
 
 def _integer(digits: str) -> int:
