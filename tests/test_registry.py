@@ -362,6 +362,36 @@ async def test_each_stuck_call_is_told_on_a_schedule_of_its_own(autojump_clock: 
     assert told == [(11.0, True), (14.0, False), (31.0, True), (34.0, False)]
 
 
+async def test_a_call_that_is_cancelled_a_second_time_is_told_on_a_new_schedule(
+    autojump_clock: MockClock,
+) -> None:
+    """The first cancellation was that of a wrapper, and was over; a schedule must not run on from it."""
+    registry = visiting(lambda _phase: None, lingering_in("body", 80))
+
+    @registry.tool
+    async def brief() -> None:
+        with trio.CancelScope(shield=True):
+            await trio.sleep(7)
+
+    async def limits(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        result = await proceed(execution.with_timeout(5 if execution.name == "brief" else 1, name="mine"))
+        if execution.name == "brief":
+            with trio.CancelScope(shield=True):
+                await trio.sleep_until(60)
+        return result
+
+    registry.wrap(limits)
+    with warnings_logged() as warned, trio.fail_after(200):
+        async with trio.open_nursery() as nursery, open_call_scope() as scope:
+            nursery.start_soon(registry.execute, call(scope, "work"))
+            nursery.start_soon(registry.execute, call(scope, "brief"))
+            nursery.start_soon(at, 36.0, scope.cancel)
+            await trio.sleep(40)
+
+    told = [(when, "'brief'" in message) for when, message in warned]
+    assert told == [(11.0, False), (31.0, False), (46.0, True), (71.0, False)]
+
+
 @pytest.mark.rule("PU-10")
 async def test_a_call_that_ends_soon_after_its_cancellation_is_not_told(autojump_clock: MockClock) -> None:
     registry = visiting(lambda _phase: None, lingering_in("body", 14))

@@ -38,7 +38,7 @@ import logging
 import math
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import Final, Protocol, cast, final
+from typing import Final, Protocol, TypeAlias, cast, final
 from weakref import WeakKeyDictionary
 
 import trio
@@ -65,6 +65,10 @@ class AttachedCall(Protocol):
     def describe_stuck(self, now: float, /) -> str:
         """Say since when the call has been cancelled and where it waits."""
         ...
+
+
+_Schedule: TypeAlias = WeakKeyDictionary[AttachedCall, tuple[float, float]]
+"""Of each call that is cancelled and has not settled: since when, and when that is to be told next."""
 
 
 @final
@@ -529,7 +533,7 @@ class _Watch:
         Each is told 10 seconds after it was cancelled, then after 20 more, 40 more, and so on.
         """
         # Told weakly: a task that waits must not keep alive what has been published meanwhile.
-        due: WeakKeyDictionary[AttachedCall, float] = WeakKeyDictionary()
+        due: _Schedule = WeakKeyDictionary()
         with trio.CancelScope(shield=True):
             while (at := self._next_warning(due)) is not None:
                 with trio.move_on_at(at):
@@ -537,17 +541,21 @@ class _Watch:
                 self._warn(due)
         self._alarmed = False
 
-    def _next_warning(self, due: WeakKeyDictionary[AttachedCall, float]) -> float | None:
+    def _next_warning(self, due: _Schedule) -> float | None:
         stuck = self.lifetime.stuck_calls(trio.current_time())
-        return min((due.setdefault(call, since + STUCK_AFTER) for call, since in stuck.items()), default=None)
+        for call, since in stuck.items():
+            # A wrapper's cancellation may be over, and the call be cancelled again: that is another one.
+            if call not in due or due[call][0] != since:
+                due[call] = since, since + STUCK_AFTER
+        return min((due[call][1] for call in stuck), default=None)
 
-    def _warn(self, due: WeakKeyDictionary[AttachedCall, float]) -> None:
+    def _warn(self, due: _Schedule) -> None:
         now = trio.current_time()
         for call, since in self.lifetime.stuck_calls(now).items():
-            at = due.get(call, math.inf)
-            if at <= now:
+            told, at = due.get(call, (since, math.inf))
+            if told == since and at <= now:
                 logger.warning("%s", call.describe_stuck(now))
-                due[call] = at + (at - since) + STUCK_AFTER
+                due[call] = since, at + (at - since) + STUCK_AFTER
 
 
 def _only_cancelled(error: BaseException) -> bool:
