@@ -59,6 +59,18 @@ FAULTS: list[tuple[str, str, str, str]] = [
         "    publish(life, result)\n    interrupts += publish(life, result)\n",
     ),
     (
+        "what is not OK is lost",
+        "_pipeline.py",
+        "    life.phase = Phase.PUBLISHED\n",
+        "    life.phase = Phase.PUBLISHED\n    if result.is_error:\n        return life.end() or []\n",
+    ),
+    (
+        "tasks of a body outlive its result",
+        "_execution.py",
+        "        assert nursery is not None\n        return nursery\n",
+        "        return next(iter(trio.lowlevel.current_root_task().child_nurseries))\n",
+    ),
+    (
         "execute drops a decided result",
         "_pipeline.py",
         "return result.outcome is ToolOutcome.CANCELLED and ambient_cancelled()",
