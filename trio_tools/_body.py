@@ -212,7 +212,7 @@ def _settle(attempt: Attempt) -> ToolResult:
     if interrupts:
         raise one_of(interrupts)
     if not attempt.invoked:
-        return _not_invoked(attempt, cause, leaves.errors)
+        return aborted(life, attempt.refused or cause, life.body_contexts())
     if leaves.errors:
         return _raised(attempt, leaves.errors, cause)
     if attempt.left_open:
@@ -252,13 +252,6 @@ def _settlement(attempt: Attempt, errors: tuple[BaseException, ...]) -> Settleme
     if errors:
         return Settlement.RAISED
     return Settlement.RETURNED if attempt.returned else Settlement.CANCELLED
-
-
-def _not_invoked(attempt: Attempt, cause: CancelCause | None, errors: tuple[Exception, ...]) -> ToolResult:
-    life = attempt.life
-    if errors:
-        return _raised(attempt, errors, cause)
-    return aborted(life, attempt.refused or cause, life.body_contexts())
 
 
 def _raised(attempt: Attempt, errors: tuple[Exception, ...], cause: CancelCause | None) -> ToolResult:

@@ -46,7 +46,7 @@ async def run_wrappers(life: Life) -> Decided:
             return Decided(_cut_short(life, cause), path)
         case Verdict.ERROR:
             return Decided(policy_error(life, *captured.errors), path)
-        case Verdict.STRAY:
+        case _:
             return Decided(stray(life, "a wrapper"), path)
 
 
@@ -226,16 +226,13 @@ def _checked(life: Life, received: DispatchExecution, answer: object) -> ToolRes
         close_coroutine(answer)
         raise PolicyError(f"a wrapper returns a ToolResult, not {type(answer).__name__}")
     contexts = _frozen_contexts(answer)
-    match answer.outcome:
-        case ToolOutcome.OK:
-            return _made_success(life, answer, contexts)
-        case ToolOutcome.FAILED:
-            cause = answer.cause if answer.cause in _causes(life) else None
-        case ToolOutcome.CANCELLED:
-            governing = life.cause_now(sources_of(received))
-            cause = answer.cause if answer.cause in _causes(life) else governing
-            if cause is None:
-                raise PolicyError("a wrapper made a cancelled result while nothing was cancelled")
+    if answer.outcome is ToolOutcome.OK:
+        return _made_success(life, answer, contexts)
+    cause = answer.cause if answer.cause in _causes(life) else None
+    if answer.outcome is ToolOutcome.CANCELLED:
+        cause = cause or life.cause_now(sources_of(received))
+        if cause is None:
+            raise PolicyError("a wrapper made a cancelled result while nothing was cancelled")
     try:
         meta = freeze_value(answer.meta, depth=life.settings.bounds.json_depth)
     except NotLossless:

@@ -193,9 +193,8 @@ class Ambient:
 
     def notice(self, now: float) -> None:
         """Take note that a parked task was asked to cancel; nobody may read a frame at that moment."""
-        if self.cause is None and self.noticed is None:
-            self.noticed = now
-            self.horizon = -math.inf
+        self.noticed = now
+        self.horizon = -math.inf
 
     def disregard(self) -> None:
         """Take back a notice: it was about another scope, or nothing cancels any more."""
@@ -269,8 +268,7 @@ class Sentry:
 
     @trio.lowlevel.enable_ki_protection
     def release(self) -> None:
-        """Let the parked task go on; idempotent."""
-        if not self._released:
-            self._released = True
-            if self._task is not None:
-                trio.lowlevel.reschedule(self._task)
+        """Let the parked task go on, once."""
+        self._released = True
+        if self._task is not None:
+            trio.lowlevel.reschedule(self._task)

@@ -368,8 +368,9 @@ class Layer:
         while layer is not None:
             if (tool := layer._tools.get(name)) is not None:
                 return tool
-            if not all(restriction.admits(name) for restriction in layer._restrictions):
-                return None
+            for restriction in layer._restrictions:
+                if not restriction.admits(name):
+                    return None
             layer = layer._parent
         return None
 

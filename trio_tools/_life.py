@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Any, Final, Protocol, final
 
 import trio
-from attrs import field, frozen
+from attrs import define, field, frozen
 
 from ._bounding import Bounds
 from ._call import ExecutionToken, LayerView
@@ -65,37 +65,63 @@ class Nest(Protocol):
 
 
 @final
+@define(init=False, eq=False, repr=False)
 class Life:
-    """The mutable facts of one call in flight; the registry's own.
+    """The mutable facts of one call in flight; the registry's own."""
 
-    What stands on the class is what a call begins with, so that it pays only for what happens to it.
-    """
+    # What was asked for, and by whom.
+    call_id: Final[str]
+    root_call_id: Final[str]
+    name: Final[str]
+    parent: Final[ExecutionToken | None]
+    token: Final[ExecutionToken]
+    raw: object
+    arguments: JsonValue | None
+    refusal: NotLossless | None
 
-    arguments: JsonValue | None = None
-    refusal: NotLossless | None = None
-    tool: Tool | None = None
-    phase: Phase = Phase.ENTRY
-    task: trio.lowlevel.Task | None = None
-    nursery: trio.Nursery | None = None
-    dispatched: bool = False
-    settled: bool = False
-    settlement: Settlement = Settlement.NOT_DISPATCHED
-    delegation: tuple[Source, ...] = ()
-    lexical: Ambient | None = None
-    derived: tuple[ScopeView, ...] = ()
-    writes: tuple[WriteTarget, ...] = ()
-    unreviewed: ToolResult | None = None
-    abandoned: bool = False
-    scheduled: bool = False
-    stale: bool = True
-    started_at: float | None = None
-    settled_at: float | None = None
-    checked_at: float = -math.inf
-    decided_by: CancelCause | None = None
-    decided_at: float = -math.inf
-    progress: Progress | None = None
-    on_begun: Callable[[], None] | None = None
-    view: object = None
+    # What it runs in.
+    layer: Final[LayerView]
+    settings: Final[Settings]
+    flights: Final["dict[Life, None]"]
+    nest: Final[Nest]
+    finalizer: Callable[..., object] | None
+    on_begun: Callable[[], None] | None
+    view: object
+
+    # What may cancel it: the caller's sources, those of a delegation while it lasts, and what was found.
+    lifetime: Final[Lifetime]
+    ambient: Final[Ambient]
+    clock: Final[trio.abc.Clock]
+    sources: Final[tuple[Source, ...]]
+    delegation: tuple[Source, ...]
+    lexical: Ambient | None
+    derived: tuple[ScopeView, ...]
+    spans: Final[list[FusedScope]]
+    abandoned: bool
+    stale: bool
+    checked_at: float
+    decided_by: CancelCause | None
+    decided_at: float
+
+    # Where it is.
+    phase: Phase
+    since: float
+    scheduled: bool
+    task: trio.lowlevel.Task | None
+    nursery: trio.Nursery | None
+    progress: Progress | None
+
+    # What has come of it so far.
+    tool: Tool | None
+    dispatched: bool
+    settled: bool
+    settlement: Settlement
+    started_at: float | None
+    settled_at: float | None
+    contexts: Final[list[Context | list[Context]]]
+    writes: tuple[WriteTarget, ...]
+    proceeded: Final[list[ToolResult]]
+    unreviewed: ToolResult | None
 
     def __init__(
         self,
@@ -113,26 +139,42 @@ class Life:
         flights: "dict[Life, None]",
         nest: Nest,
     ) -> None:
-        self.call_id: Final = call_id
-        self.root_call_id: Final = root_call_id
-        self.name: Final = name
-        self.raw = raw
-        self.parent: Final = parent
-        self.layer: Final = layer
-        self.lifetime: Final = lifetime
-        self.finalizer = finalizer
-        self.ambient: Final = ambient
-        self.sources: Final[tuple[Source, ...]] = (lifetime, ambient)
-        self.clock: Final = lifetime.clock
-        self.settings: Final = settings
-        self.flights: Final = flights
-        self.nest: Final = nest
-        self.token: Final = ExecutionToken.__new__(ExecutionToken)
+        self.call_id = call_id
+        self.root_call_id = root_call_id
+        self.name = name
+        self.parent = parent
+        self.token = ExecutionToken.__new__(ExecutionToken)
         self.token._execution = self  # pyright: ignore[reportPrivateUsage]
-        self.spans: Final[list[FusedScope]] = []
-        self.contexts: Final[list[Context | list[Context]]] = []
-        self.proceeded: Final[list[ToolResult]] = []
-        self.since: float = self.clock.current_time()
+        self.raw = raw
+        self.arguments = self.refusal = None
+        self.layer = layer
+        self.settings = settings
+        self.flights = flights
+        self.nest = nest
+        self.finalizer = finalizer
+        self.on_begun = self.view = None
+        self.lifetime = lifetime
+        self.ambient = ambient
+        self.clock = lifetime.clock
+        self.sources = (lifetime, ambient)
+        self.delegation = self.derived = ()
+        self.lexical = self.decided_by = None
+        self.spans = []
+        self.abandoned = False
+        self.stale = True
+        self.checked_at = self.decided_at = -math.inf
+        self.phase = Phase.ENTRY
+        self.since = self.clock.current_time()
+        self.scheduled = False
+        self.task = self.nursery = self.progress = None
+        self.tool = None
+        self.dispatched = self.settled = False
+        self.settlement = Settlement.NOT_DISPATCHED
+        self.started_at = self.settled_at = None
+        self.contexts = []
+        self.writes = ()
+        self.proceeded = []
+        self.unreviewed = None
 
     def end(self) -> None:
         """Let go of the call, which is published: nothing may be nested in it any more."""
@@ -287,22 +329,13 @@ class Life:
         In its body, in a task that the body left to its nursery, or in a hook.
         """
         tasks = () if self.nursery is None else tuple(self.nursery.child_tasks)
-        for task in (self.task, *tasks):
-            if task is not None and (line := _await_line(task)) is not None:
-                return line
-        return None
+        return next((_await_line(task) for task in (self.task, *tasks) if task is not None), None)
 
 
-def _await_line(task: trio.lowlevel.Task) -> str | None:
-    try:
-        frames = list(task.iter_await_frames())
-    except AttributeError:
-        # Older versions of trio stumble over a task that runs or has ended.
-        return None
-    theirs = [frame for frame in frames if "/trio/" not in frame[0].f_code.co_filename] or frames
-    if not theirs:
-        return None
-    frame, line = theirs[-1]
+def _await_line(task: trio.lowlevel.Task) -> str:
+    frames = list(task.iter_await_frames())
+    theirs = [frame for frame in frames if "/trio/" not in frame[0].f_code.co_filename]
+    frame, line = (theirs or frames)[-1]
     return f"{frame.f_code.co_filename}:{line}, in {frame.f_code.co_qualname}"
 
 
@@ -323,28 +356,40 @@ def life_of(token: ExecutionToken) -> Life | None:
 
 
 @final
+@define(init=False, eq=False, repr=False)
 class Attempt:
     """One invocation of a body: what it produced, and how it settled."""
 
-    scope: trio.CancelScope | None = None
-    nursery: trio.Nursery | None = None
-    thread: int | None = None
-    invoked: bool = False
-    returned: bool = False
-    value: object = None
-    left_open: bool = False
-    raised: BaseException | None = None
-    interrupt: BaseException | None = None
-    cancelled_itself: bool = False
-    refused: CancelCause | None = None
-    settled: bool = False
-    concludes: bool = False
-    artifacts: tuple[Artifact, ...] = ()
-    write: WriteTarget | None = None
+    life: Final[Life]
+    tool: Final[Tool]
+    bound: Final[Any]
+    sources: Final[tuple[Source, ...]]
+    scope: trio.CancelScope | None
+    nursery: trio.Nursery | None
+    thread: int | None
+    invoked: bool
+    refused: CancelCause | None
+    returned: bool
+    value: object
+    left_open: bool
+    cancelled_itself: bool
+    raised: BaseException | None
+    errors: Final[list[BaseException]]
+    interrupt: BaseException | None
+    settled: bool
+    concludes: bool
+    artifacts: tuple[Artifact, ...]
+    write: WriteTarget | None
 
     def __init__(self, life: Life, tool: Tool, bound: Any, sources: tuple[Source, ...]) -> None:
-        self.life: Final = life
-        self.tool: Final = tool
-        self.bound: Final = bound
-        self.sources: Final = sources
-        self.errors: Final[list[BaseException]] = []
+        self.life = life
+        self.tool = tool
+        self.bound = bound
+        self.sources = sources
+        self.scope = self.nursery = self.thread = self.refused = self.value = None
+        self.invoked = self.returned = self.left_open = self.cancelled_itself = False
+        self.raised = self.interrupt = None
+        self.errors = []
+        self.settled = self.concludes = False
+        self.artifacts = ()
+        self.write = None

@@ -55,6 +55,10 @@ STUCK_AFTER: Final = 10.0
 """Seconds after which a cancelled call that has not settled is reported; then twice as long, and so on."""
 
 
+_NAMED: Final = 10
+"""How many stuck calls are described at once; of the others, the number is told."""
+
+
 class AttachedCall(Protocol):
     """A call as its lifetime sees it: something that has not published yet."""
 
@@ -176,11 +180,11 @@ class Lifetime:
 
     def alarm(self) -> None:
         """Have calls that stay cancelled without settling reported."""
-        watched: Lifetime | None = self
-        while watched is not None and watched._watch is None:
+        watched = self
+        while watched._watch is None:
+            assert watched.parent is not None, "whoever opens a call scope watches its lifetime"
             watched = watched.parent
-        if watched is not None and watched._watch is not None:
-            watched._watch.alarm()
+        watched._watch.alarm()
 
     def is_or_encloses(self, other: "Lifetime | None") -> bool:
         """Return whether ``other`` is this lifetime or was opened, at any depth, as its child."""
@@ -551,11 +555,20 @@ class _Watch:
 
     def _warn(self, due: _Schedule) -> None:
         now = trio.current_time()
+        told: list[AttachedCall] = []
         for call, since in self.lifetime.stuck_calls(now).items():
-            told, at = due.get(call, (since, math.inf))
-            if told == since and at <= now:
-                logger.warning("%s", call.describe_stuck(now))
+            known, at = due.get(call, (since, math.inf))
+            if known == since and at <= now:
                 due[call] = since, at + (at - since) + STUCK_AFTER
+                told.append(call)
+        for call in told[:_NAMED]:
+            logger.warning("%s", call.describe_stuck(now))
+        if len(told) > _NAMED:
+            logger.warning(
+                "%d more calls of call scope %r are cancelled and have not settled",
+                len(told) - _NAMED,
+                self.lifetime.name,
+            )
 
 
 def _only_cancelled(error: BaseException) -> bool:
