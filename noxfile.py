@@ -14,6 +14,7 @@ import tempfile
 from pathlib import Path
 
 import nox
+from nox.command import CommandFailed
 
 nox.needs_version = ">=2025.10.16"
 nox.options.default_venv_backend = "uv|virtualenv"
@@ -73,6 +74,8 @@ def _runs(version: str) -> bool:
 
 
 FOUND = tuple(version for version in VERSIONS if _runs(version))
+# Instructions are counted with `sys.monitoring`, which is younger than the oldest version.
+COUNTING = tuple(version for version in FOUND if version != "3.11")
 
 
 def _group(name: str) -> list[str]:
@@ -207,10 +210,36 @@ def docs(session: nox.Session) -> None:
 
 @nox.session(python=FOUND[-1] if FOUND else None)
 def bench(session: nox.Session) -> None:
-    """Print what calls cost, as ratios, and hold the count of instructions to its budget."""
-    session.install("-e", ".")
-    session.run("python", "-m", "benchmarks", *session.posargs)
-    session.run("python", "-m", "benchmarks.instructions")
+    """Print what calls cost, beside other ways to call tools; `-- --write docs` redoes the page."""
+    session.install("-e", ".[conformance]")
+    # The others may ask for versions that we do not: they get an environment of their own.
+    place = Path(session.virtualenv.location) / "peers"
+    python = place / "bin" / "python"
+    if not python.exists():
+        session.run("python", "-m", "venv", str(place))
+    _install(session, python, "-e", str(ROOT))
+    for requirement in _group("peers"):
+        try:
+            _install(session, python, requirement)
+        except CommandFailed:
+            session.warn(f"{requirement} could not be installed: its rows will say that it is absent")
+    session.run("python", "-m", "benchmarks", "--peers", str(python), *session.posargs)
+
+
+if COUNTING:
+
+    @nox.session(python=COUNTING)
+    def instructions(session: nox.Session) -> None:
+        """Hold the count of instructions of a call to its budget; `-- --update "reason"` stores it."""
+        session.install("-e", ".")
+        session.run("python", "-m", "benchmarks.instructions", *session.posargs)
+
+else:
+
+    @nox.session(python=False)
+    def instructions(session: nox.Session) -> None:
+        """Say that nothing was counted."""
+        session.skip("no Python that counts instructions was found: 3.12 or newer has them")
 
 
 @nox.session(venv_backend="uv", python=FOUND[0] if FOUND else None)

@@ -1,140 +1,91 @@
-"""Print the table: ``python -m benchmarks [--rounds N]``."""
+"""Measure what calls cost: ``python -m benchmarks [--quick] [--peers PYTHON] [--write docs]``."""
 
 import argparse
-import platform
+import json
+import logging
+import os
+import subprocess
+import sys
 from collections.abc import Sequence
-from functools import partial
-from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
 
-import trio
-from attrs import frozen
+import cattrs
 
-from .harness import LEAST_ROUNDS, Contender, Ratio, interleave, ratio_of
-from .scale import batch, bytes_by_hand, bytes_per_call, cancel_bare_tasks, cancel_by_hand, cancel_calls
-from .subjects import ROWS, add, by_hand, by_hand_failing, echo, fail, full, hooked, pause, through
+from .compare import Measured
+from .curves import curves
+from .data import Figures, circumstances
+from .harness import LEAST_ROUNDS
+from .page import publish, text_of
+from .rows import calls, many
+from .startup import startup
 
-IN_FLIGHT = 1_000
-REPEAT = 200
-WEIGHT = 6 * 1024
-
-
-@frozen
-class Line:
-    """One line of the table; a goal of None means that none was set."""
-
-    what: str
-    against: str
-    value: str
-    spread: str
-    goal: str
-    reached: str
+_ROUNDS: Final = 15
+_LARGEST, _LARGEST_QUICK = 100_000, 1_000
+_ELSEWHERE: Final = ("record", "conformance")
+"""Modules that measure one thing each, and print what they found."""
 
 
-def line(what: str, against: str, ratio: Ratio, goal: float | None) -> Line:
-    reached = "" if goal is None else "yes" if ratio.median <= goal else "no"
-    return Line(
-        what,
-        against,
-        f"{ratio.median:.2f}",
-        f"{ratio.spread:.0%}",
-        "" if goal is None else f"<= {goal:.2f}",
-        reached,
-    )
+def measure_peers(python: Path, rounds: int) -> tuple[Measured, ...]:
+    """Have the interpreter of the peers' environment measure them."""
+    command = [str(python), "-m", "benchmarks.compare", "--rounds", str(rounds)]
+    found = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    return cattrs.structure(json.loads(found), tuple[Measured, ...])
 
 
-async def calls(rounds: int) -> list[Line]:
-    """Compare single calls, each with the same body in a nursery by hand."""
-    registry, all_hooks = full(), hooked()
-    add_by_hand, echo_by_hand = by_hand(partial(add, 2, 3)), by_hand(partial(echo, ROWS))
-    subjects: list[tuple[str, Contender, Contender, float]] = [
-        ("`add`", add_by_hand, through(registry, "add"), 1.30),
-        ("`add`, one checkpoint", by_hand(partial(pause, 2, 3)), through(registry, "pause"), 1.25),
-        ("2 KB of JSON in and out, typed", echo_by_hand, through(registry, "echo"), 2.6),
-        ("2 KB of JSON in and out, given schema", echo_by_hand, through(registry, "echo_as_given"), 2.6),
-        ("a failing body", by_hand_failing(partial(fail, 2, 3)), through(registry, "fail"), 1.35),
-        ("`add`, one of each hook", add_by_hand, through(all_hooks, "add"), 1.45),
-    ]
-    contenders: dict[str, Contender] = {}
-    for what, reference, ours, _goal in subjects:
-        contenders |= {f"{what}, by hand": reference, what: ours}
-    costs = await interleave(contenders, repeat=REPEAT, rounds=rounds)
-    return [
-        line(what, "nursery and child", ratio_of(costs[what], costs[f"{what}, by hand"]), goal)
-        for what, _reference, _ours, goal in subjects
-    ]
+def measure_elsewhere() -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name in _ELSEWHERE:
+        module = f"{__package__}.{name}"
+        if find_spec(module) is not None:
+            command = [sys.executable, "-m", module]
+            found[name] = subprocess.run(
+                command, check=True, stdout=subprocess.PIPE, text=True
+            ).stdout.strip()
+    return found
 
 
-async def many(rounds: int) -> list[Line]:
-    """Compare what is done to many calls at once."""
-    registry = full()
-    costs = await interleave(
-        {
-            "bare": cancel_bare_tasks,
-            "cancel": cancel_calls(registry),
-            "cancel by hand": cancel_by_hand,
-            "by hand": by_hand(partial(add, 2, 3)),
-            "batch": batch(registry, "add"),
-        },
-        repeat=IN_FLIGHT,
-        rounds=rounds,
-    )
-    number = f"{IN_FLIGHT:,}"
-    weight, weight_by_hand = await bytes_per_call(registry, IN_FLIGHT), await bytes_by_hand(IN_FLIGHT)
-    return [
-        line(f"cancel {number} calls in flight", "bare task", ratio_of(costs["cancel"], costs["bare"]), 2.5),
-        line(
-            f"cancel {number} nurseries with a child",
-            "bare task",
-            ratio_of(costs["cancel by hand"], costs["bare"]),
-            None,
-        ),
-        line(
-            f"a batch of {number} `add`",
-            "nursery and child",
-            ratio_of(costs["batch"], costs["by hand"]),
-            None,
-        ),
-        Line(
-            "memory of a call in flight, its task included",
-            f"nursery and child: {_kilobytes(weight_by_hand)}",
-            _kilobytes(weight),
-            "",
-            f"<= {_kilobytes(WEIGHT)}",
-            "yes" if weight <= WEIGHT else "no",
-        ),
-    ]
+def measure(rounds: int, peers: Path | None, *, quick: bool) -> Figures:
+    """Measure everything, and say on standard error what is at its turn."""
+    load_before = os.getloadavg()[0]
 
+    def turn(what: str) -> None:
+        print(f"{what} ...", file=sys.stderr, flush=True)
 
-def _kilobytes(number: float) -> str:
-    return f"{number / 1024:.1f} KB"
-
-
-def table(lines: Sequence[Line]) -> str:
-    """Return the lines as a Markdown table."""
-    head = "| what | against | times | spread | goal | reached |\n|---|---|--:|--:|--:|---|"
-    rows = [
-        f"| {each.what} | {each.against} | {each.value} | {each.spread} | {each.goal} | {each.reached} |"
-        for each in lines
-    ]
-    return "\n".join([head, *rows])
-
-
-async def measure(rounds: int) -> list[Line]:
-    return [*await calls(rounds), *await many(rounds)]
+    # Unwinding a hundred thousand calls takes its time, and the library would say so for each that waits.
+    logging.disable(logging.WARNING)
+    turn("calls")
+    rows = calls(rounds)
+    turn("many calls at once")
+    rows += many(rounds)
+    turn("start-up")
+    rows += startup(rounds)
+    measured: tuple[Measured, ...] = ()
+    if peers is not None:
+        turn("peers")
+        measured = measure_peers(peers, rounds)
+    turn("curves")
+    drawn = curves(largest=_LARGEST_QUICK if quick else _LARGEST)
+    elsewhere: dict[str, str] = {}
+    if not quick:
+        turn("record and conformance")
+        elsewhere = measure_elsewhere()
+    return Figures(circumstances(rounds, load_before), tuple(rows), measured, tuple(drawn), elsewhere)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks", description="Print what calls cost, as ratios."
-    )
-    parser.add_argument("--rounds", type=int, default=15, help=f"at least {LEAST_ROUNDS}")
-    rounds: int = parser.parse_args(arguments).rounds
-    lines = trio.run(measure, rounds)
-    print(table(lines))
-    print(
-        f"\n{platform.python_implementation()} {platform.python_version()}, trio {version('trio')}, "
-        f"medians of {rounds} rounds; spread: between the quartiles."
-    )
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=_ROUNDS, help=f"at least {LEAST_ROUNDS}")
+    parser.add_argument("--quick", action="store_true", help="fewest rounds, at most 1,000 calls")
+    parser.add_argument("--peers", type=Path, metavar="PYTHON", help="interpreter that has the peers")
+    parser.add_argument("--write", type=Path, metavar="DOCS", help="write the page, its data and pictures")
+    options = parser.parse_args(arguments)
+    rounds: int = LEAST_ROUNDS if options.quick else options.rounds
+    figures = measure(rounds, options.peers, quick=options.quick)
+    print(text_of(figures))
+    if options.write is not None:
+        publish(figures, options.write)
 
 
 if __name__ == "__main__":

@@ -14,14 +14,30 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from statistics import median, quantiles
 from typing import final
 
+import trio
 from attrs import frozen
 
-__all__ = ["LEAST_ROUNDS", "Contender", "Ratio", "interleave", "ratio_of", "timed"]
+__all__ = [
+    "LEAST_ROUNDS",
+    "AsyncContender",
+    "Contender",
+    "Ratio",
+    "interleave",
+    "on_trio",
+    "ratio_of",
+    "timed",
+]
 
-Contender = Callable[[int], Awaitable[int]]
+Contender = Callable[[int], int]
 """Does its work as often as it is told, and returns how many nanoseconds of it count."""
 
+AsyncContender = Callable[[int], Awaitable[int]]
+"""The same, to be run in a loop of its own."""
+
 LEAST_ROUNDS = 13
+
+_TURN_NS = 20_000_000
+_FEWEST, _MOST = 10, 2_000
 
 
 @final
@@ -53,26 +69,51 @@ async def timed(work: Callable[[], Awaitable[object]]) -> int:
     return time.process_time_ns() - begun
 
 
-async def interleave(
-    contenders: Mapping[str, Contender], *, repeat: int, rounds: int
-) -> dict[str, list[int]]:
-    """Run all contenders in each of ``rounds`` rounds and return what each cost in each of them.
+def on_trio(contender: AsyncContender) -> Contender:
+    """Return the contender that runs in a trio run of its own; starting the run is not timed."""
+
+    async def turn(repeat: int) -> int:
+        return await contender(repeat)
+
+    return lambda repeat: trio.run(turn, repeat)
+
+
+def interleave(
+    contenders: Mapping[str, Contender], *, rounds: int, repeat: int | None = None
+) -> dict[str, list[float]]:
+    """Run all contenders in each of ``rounds`` rounds; return what one piece of work cost in each, in ns.
 
     Args:
         contenders: what is to be compared stands side by side, so that little time lies in between.
-        repeat: how often each does its work in one round, the same for all.
         rounds: at least `LEAST_ROUNDS`; one more is run first and thrown away.
+        repeat: how often each does its work in one round; by default as often as takes some 20 ms, judged
+            for each contender by the round that is thrown away.
     """
     if rounds < LEAST_ROUNDS:
         raise ValueError(f"a median takes at least {LEAST_ROUNDS} rounds, not {rounds}")
+    often = dict.fromkeys(contenders, _FEWEST if repeat is None else repeat)
+    for name, contender in contenders.items():
+        cost = contender(often[name])
+        if repeat is None:
+            often[name] = min(max(_FEWEST * _TURN_NS // max(cost, 1), _FEWEST), _MOST)
+    # What was imported and set up lives on: nobody's collector is to look at it again and again.
+    gc.collect()
+    gc.freeze()
+    try:
+        return _in_turn(contenders, often, rounds)
+    finally:
+        gc.unfreeze()
+
+
+def _in_turn(
+    contenders: Mapping[str, Contender], often: Mapping[str, int], rounds: int
+) -> dict[str, list[float]]:
     names = list(contenders)
-    costs: dict[str, list[int]] = {name: [] for name in names}
-    for number in range(rounds + 1):
+    costs: dict[str, list[float]] = {name: [] for name in names}
+    for number in range(rounds):
         turn = number % len(names)
         for name in names[turn:] + names[:turn]:
             # Nobody pays for the garbage of the one before.
             gc.collect()
-            cost = await contenders[name](repeat)
-            if number > 0:
-                costs[name].append(cost)
+            costs[name].append(contenders[name](often[name]) / often[name])
     return costs

@@ -1,8 +1,8 @@
 """Count the bytecode instructions of one ``execute``, and compare them with what was stored.
 
-``python -m benchmarks.instructions`` fails when a count has grown by more than 5 % since it was stored;
-``--update "reason"`` stores the counts of today and why they are what they are; ``--profile`` shows which
-functions they are spent in.
+``python -m benchmarks.instructions`` fails when a count has grown by more than 5 % since it was stored, and
+asks for new figures when one has shrunk by as much; ``--update "reason"`` stores the counts of today and why
+they are what they are; ``--profile`` shows which functions they are spent in.
 
 A count does not depend on how busy a machine is. It says nothing of what C code does: see the README.
 """
@@ -21,11 +21,11 @@ import trio
 from attrs import frozen
 
 import trio_tools
-from trio_tools import Registry, ToolCall, open_call_scope
+from trio_tools import Layer, ToolCall, open_call_scope
 
 from .subjects import ARGUMENTS, full
 
-__all__ = ["BUDGET", "COUNTED", "STORE", "Counts", "Spent", "count", "grown", "main", "spent"]
+__all__ = ["BUDGET", "COUNTED", "STORE", "Counts", "Spent", "count", "grown", "main", "shrunk", "spent"]
 
 BUDGET: Final = 0.05
 COUNTED: Final = ("add", "echo", "fail")
@@ -53,12 +53,17 @@ class Spent:
     number: float
 
 
-def spent(registry: Registry, name: str) -> list[Spent]:
-    """Return the instructions that one call of a tool executes, by the code they belong to."""
-    return trio.run(_spent, registry, name)
+def spent(layer: Layer, name: str, *, after: int = _WARM_UP, arguments: object = None) -> list[Spent]:
+    """Return the instructions that one call of a tool executes, by the code they belong to.
+
+    Args:
+        after: how many calls have ended under the same scope before.
+        arguments: by default those that the tool is measured with.
+    """
+    return trio.run(_spent, layer, name, after, ARGUMENTS[name] if arguments is None else arguments)
 
 
-async def _spent(registry: Registry, name: str) -> list[Spent]:
+async def _spent(layer: Layer, name: str, after: int, arguments: object) -> list[Spent]:
     # Told apart by identity: code objects of two functions may be equal, and hashing one takes its time.
     codes: dict[int, CodeType] = {}
     found: Counter[int] = Counter()
@@ -66,9 +71,9 @@ async def _spent(registry: Registry, name: str) -> list[Spent]:
 
         async def execute(times: int) -> None:
             for _ in range(times):
-                await registry.execute(ToolCall(name=name, arguments=ARGUMENTS[name], scope=scope))
+                await layer.execute(ToolCall(name=name, arguments=arguments, scope=scope))
 
-        await execute(_WARM_UP)
+        await execute(after)
         stop = _start_counting(codes, found)
         try:
             await execute(_CALLS)
@@ -145,6 +150,19 @@ def grown(stored: Mapping[str, Mapping[str, float]], found: Counts) -> list[str]
     return told
 
 
+def shrunk(stored: Mapping[str, Mapping[str, float]], found: Counts) -> list[str]:
+    """Return a sentence for each count that is so far below the stored one that growth could hide there."""
+    told: list[str] = []
+    for name, kinds in found.items():
+        for kind, number in kinds.items():
+            before = stored.get(name, {}).get(kind, 0.0)
+            if number < before * (1 - BUDGET):
+                told.append(
+                    f"{name}, {kind}: {number:.0f} instructions, {number / before - 1:+.1%} on {before:.0f}"
+                )
+    return told
+
+
 def main(arguments: Sequence[str] | None = None, *, store: Path = STORE) -> int:
     """Compare, update or profile; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.instructions", description=__doc__)
@@ -180,6 +198,9 @@ def main(arguments: Sequence[str] | None = None, *, store: Path = STORE) -> int:
     told = grown(stored["counts"], found)
     if told:
         print(f"over the budget of {BUDGET:.0%}; the stored figures say: {stored['reason']}", *told, sep="\n")
+    gained = shrunk(stored["counts"], found)
+    if gained:
+        print('less than is stored, which is well: hold the gain with `--update "reason"`', *gained, sep="\n")
     return 1 if told else 0
 
 

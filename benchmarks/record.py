@@ -37,7 +37,7 @@ from trio_tools import (
 )
 from trio_tools.trace import RunStep, RunTrace, open_store
 
-from .harness import LEAST_ROUNDS, Contender, interleave, ratio_of
+from .harness import LEAST_ROUNDS, interleave, on_trio, ratio_of
 
 GOAL = 0.5
 _RUN = "run"
@@ -146,10 +146,10 @@ class Timed:
         return cost
 
 
-async def measure(rounds: int, number: int, folder: Path) -> list[str]:
-    pairs = await results(32)
+def measure(rounds: int, number: int, folder: Path) -> list[str]:
+    pairs = trio.run(results, 32)
     steps = steps_of(pairs, number)
-    await store_steps(steps, folder / "rows.db")
+    trio.run(store_steps, steps, folder / "rows.db")
     rows = rows_of(folder / "rows.db")
     if len(rows) != number:
         raise RuntimeError(f"{number} steps were recorded, and {len(rows)} are stored")
@@ -163,8 +163,7 @@ async def measure(rounds: int, number: int, folder: Path) -> list[str]:
         place = folder / name
         place.mkdir()
         timed[name] = Timed(store, place)
-    contenders = cast("dict[str, Contender]", timed)
-    costs = await interleave(contenders, repeat=1, rounds=rounds)
+    costs = interleave({name: on_trio(each) for name, each in timed.items()}, repeat=1, rounds=rounds)
     # The first round of `interleave` is thrown away.
     walls = {name: each.walls[1:] for name, each in timed.items()}
     lines = ["| what | rate, processor | spread | rate, wall | spread | goal |", "|---|--:|--:|--:|--:|--:|"]
@@ -186,7 +185,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--steps", type=int, default=20_000, help="how many are stored in each round")
     args = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
-        print("\n".join(trio.run(measure, args.rounds, args.steps, Path(folder))))
+        print("\n".join(measure(args.rounds, args.steps, Path(folder))))
     print(
         f"\n{platform.python_implementation()} {platform.python_version()}, SQLite {sqlite3.sqlite_version},"
         f" {args.steps} steps, medians of {args.rounds} rounds against the same round's `executemany`;"

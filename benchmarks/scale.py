@@ -9,10 +9,18 @@ import trio
 
 from trio_tools import Registry, ToolCall, open_call_scope
 
-from .harness import Contender, timed
+from .harness import AsyncContender, timed
 from .subjects import ARGUMENTS
 
-__all__ = ["batch", "bytes_by_hand", "bytes_per_call", "cancel_bare_tasks", "cancel_by_hand", "cancel_calls"]
+__all__ = [
+    "batch",
+    "bytes_by_hand",
+    "bytes_left",
+    "bytes_per_call",
+    "cancel_bare_tasks",
+    "cancel_by_hand",
+    "cancel_calls",
+]
 
 
 async def _cancelled(
@@ -57,7 +65,7 @@ async def cancel_by_hand(number: int) -> int:
     return await _cancelled(start, lambda nursery: nursery.cancel_scope.cancel(), _PASSES)
 
 
-def cancel_calls(registry: Registry) -> Contender:
+def cancel_calls(registry: Registry) -> AsyncContender:
     """Return the contender that cancels calls in flight under one scope, until all are published."""
 
     async def run(number: int) -> int:
@@ -111,7 +119,7 @@ async def bytes_by_hand(number: int) -> float:
     return await _weighed(number, start)
 
 
-def batch(registry: Registry, name: str) -> Contender:
+def batch(registry: Registry, name: str) -> AsyncContender:
     """Return the contender that executes calls of one tool as one batch, ten at a time."""
 
     async def run(repeat: int) -> int:
@@ -124,3 +132,26 @@ def batch(registry: Registry, name: str) -> Contender:
             return await timed(work)
 
     return run
+
+
+async def bytes_left(registry: Registry, number: int) -> float:
+    """Return what each of ``number`` calls leaves behind once it has ended, while its scope is still open."""
+    async with open_call_scope() as scope:
+
+        async def work() -> None:
+            for _ in range(number):
+                await registry.execute(ToolCall(name="add", arguments=ARGUMENTS["add"], scope=scope))
+
+        await work()
+        gc.collect()
+        tracemalloc.start()
+        try:
+            await work()
+            gc.collect()
+            before, _peak = tracemalloc.get_traced_memory()
+            await work()
+            gc.collect()
+            after, _peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    return (after - before) / number

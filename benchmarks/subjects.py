@@ -20,7 +20,7 @@ from trio_tools import (
     tool,
 )
 
-from .harness import Contender, timed
+from .harness import AsyncContender, timed
 
 __all__ = ["ARGUMENTS", "DOCUMENT", "TOOLS", "by_hand", "by_hand_failing", "full", "hooked", "through"]
 
@@ -183,7 +183,7 @@ def hooked() -> Registry:
     return registry
 
 
-def through(registry: Registry, name: str) -> Contender:
+def through(registry: Registry, name: str) -> AsyncContender:
     """Return the contender that executes calls of one tool, one after another."""
     arguments = ARGUMENTS[name]
 
@@ -199,7 +199,7 @@ def through(registry: Registry, name: str) -> Contender:
     return run
 
 
-def by_hand(body: Callable[[], Awaitable[object]]) -> Contender:
+def by_hand(body: Callable[[], Awaitable[object]]) -> AsyncContender:
     """Return the reference: a nursery with one child task that awaits the body."""
 
     async def child() -> None:
@@ -216,7 +216,7 @@ def by_hand(body: Callable[[], Awaitable[object]]) -> Contender:
     return run
 
 
-def by_hand_failing(body: Callable[[], Awaitable[object]]) -> Contender:
+def by_hand_failing(body: Callable[[], Awaitable[object]]) -> AsyncContender:
     """Return the reference for a body that fails: its error is kept where it is cheapest, in the child."""
     kept: list[ToolError] = []
 
