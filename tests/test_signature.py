@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 import enum
 import functools
+import itertools
+import sys
+import types
 import typing
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, NewType, TypedDict, TypeVar
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, NewType, ParamSpec, TypedDict, TypeVar
 
 import attrs
+import jsonschema
 import pytest
 import typing_extensions
 
@@ -338,6 +344,113 @@ def takes(annotation: Any) -> Callable[..., object]:
     return fn
 
 
+NOWHERE: Any = "Nowhere"
+UNRESOLVED: Any = typing.Optional[NOWHERE]  # noqa: UP045
+
+
+def defaults_to(default: Any) -> Callable[..., object]:
+    def fn(p: int = default) -> None: ...
+
+    return fn
+
+
+def deep(levels: int) -> Any:
+    annotation: Any = int
+    for _ in range(levels):
+        annotation = list[annotation]
+    return annotation
+
+
+def unbound(self: Any) -> None: ...
+def without_context(ctx: Any) -> None: ...
+def wraps_itself(a: int) -> None: ...
+
+
+for name, fn in {"self": unbound, "ctx": without_context}.items():
+    del fn.__annotations__[name]
+setattr(wraps_itself, "__wrapped__", wraps_itself)  # noqa: B010
+
+Parameters = ParamSpec("Parameters")
+
+
+class Objects(enum.Enum):
+    A = object()
+
+
+class Raising(enum.Enum):
+    A = 1
+
+    @property
+    def value(self) -> int:
+        raise RuntimeError("no")
+
+
+@dataclasses.dataclass(init=False)
+class OwnConstructor:
+    x: int
+
+    def __init__(self) -> None:
+        self.x = 1
+
+
+@dataclasses.dataclass(init=False)
+class NeedsOptional:
+    x: int = 1
+
+    def __init__(self, x: int) -> None:
+        self.x = x
+
+
+@dataclasses.dataclass
+class Abstract(abc.ABC):
+    x: int
+
+    @abc.abstractmethod
+    def method(self) -> None: ...
+
+
+@dataclasses.dataclass
+class HoldsSelf:
+    x: typing.Self
+
+
+class Protocols(typing.Protocol):
+    x: int
+
+
+class Foreign:
+    """Stands for what another framework checks values by."""
+
+    documentation = "not read"
+
+
+Foreign.__module__ = "pydantic.fields"
+
+
+class Hostile:
+    def __eq__(self, _other: object) -> bool:
+        raise RuntimeError("no")
+
+    def __hash__(self) -> int:
+        raise RuntimeError("no")
+
+
+class Unprintable:
+    def __repr__(self) -> str:
+        raise RuntimeError("no")
+
+
+class Meta(type):
+    def __eq__(cls, _other: object) -> bool:
+        raise RuntimeError("no")
+
+    __hash__ = type.__hash__
+
+
+class HostileMeta(metaclass=Meta):
+    pass
+
+
 @pytest.mark.rule("JS-7")
 @pytest.mark.parametrize(
     ("fn", "words"),
@@ -353,6 +466,7 @@ def takes(annotation: Any) -> Callable[..., object]:
         (takes(bytes), ["bytes"]),
         (takes(complex), ["complex"]),
         (takes(Callable[[], int]), ["unsupported"]),
+        (takes(Callable), ["unsupported"]),
         (takes(Iterator[int]), ["unsupported"]),
         (takes(type), ["type"]),
         (takes(type[int]), ["unsupported"]),
@@ -364,7 +478,10 @@ def takes(annotation: Any) -> Callable[..., object]:
         (takes(Empty), ["Empty"]),
         (takes(Literal[b"x"]), ["b'x'", "no JSON value"]),
         (takes(Tuples), ["Tuples.A"]),
-        (takes(WithInitVar), ["WithInitVar", '"extra"']),
+        (takes(WithInitVar), ["WithInitVar", "constructor", "'extra'"]),
+        (takes(OwnConstructor), ["OwnConstructor", "constructor", "'x'"]),
+        (takes(NeedsOptional), ["NeedsOptional", "constructor", "'x'"]),
+        (takes(Abstract), ["Abstract", "abstract"]),
         (takes(Unannotated), ['field "x"', "no annotation"]),
         (takes(T), ["type variable"]),
         (takes(Pair), ["type variable"]),
@@ -374,7 +491,66 @@ def takes(annotation: Any) -> Callable[..., object]:
         (takes("Decimal"), ["'Decimal'", "must exist when the tool is defined"]),
         (takes("list["), ["cannot be resolved"]),
         (takes("1 / 0"), ["cannot be resolved"]),
+        (takes(""), ["cannot be resolved"]),
+        (takes("a\0b"), ["cannot be resolved"]),
+        (takes("\ud800"), ["cannot be resolved"]),
+        (takes("list[" * 3000 + "int" + "]" * 3000), ["cannot be resolved", " ... "]),
+        (takes(typing.ForwardRef("Nowhere")), ["'Nowhere'", "cannot be resolved"]),
+        (takes(UNRESOLVED), ["'Nowhere'", "cannot be resolved"]),
+        (takes(dict[str]), ["dict[str]", "unsupported"]),  # type: ignore[type-arg]
+        (takes(dict[str, int, int]), ["dict[str, int, int]", "unsupported"]),  # type: ignore[type-arg]
+        (takes(list[int, str]), ["list[int, str]", "unsupported"]),  # type: ignore[type-arg]
+        (takes(list[()]), ["list[()]", "unsupported"]),  # type: ignore[type-arg]
+        (takes(dict[Any, int]), ["keys are not str"]),
+        (takes(dict[Literal["a"], int]), ["keys are not str"]),
+        (takes(dict[str | None, int]), ["keys are not str"]),
+        (takes(Literal[[1]]), ["unsupported"]),  # type: ignore[valid-type]
+        (takes(Literal[{"a": 1}]), ["unsupported"]),  # type: ignore[valid-type]
+        (takes(Literal[float("nan")]), ["nan", "no JSON value"]),  # type: ignore[valid-type]
+        (takes(Literal["\ud800"]), ["no JSON value"]),
+        (takes(Objects), ["Objects.A", "no JSON value"]),
+        (takes(enum.Enum), ["Enum", "unsupported"]),
+        (takes(Raising), ["cannot be read"]),
+        (takes(Annotated[int, "lone \ud800"]), ["description", "lone surrogate"]),
+        (takes(Annotated[int, typing_extensions.Doc("\udfff")]), ["description", "lone surrogate"]),
+        (takes(list[Annotated[int, "\ud800"]]), ["an item in", "lone surrogate"]),
+        (takes(typing.TypedDict("Odd", {"\ud800": int})), ["surrogates", "Odd"]),
+        (takes(Annotated[int, Foreign()]), ["would not be checked", "Tool.from_schema"]),
+        (takes(list[Annotated[int, "text", Foreign()]]), ["would not be checked"]),
+        (defaults_to(Foreign()), ["the default", 'Annotated[T, "text"]']),
+        (takes(typing.Required[int]), ["is Required", "TypedDict", "default"]),
+        (takes(typing.NotRequired[int]), ["is NotRequired", "default"]),
+        (takes(typing_extensions.ReadOnly[int]), ["is ReadOnly"]),
+        (takes(list[typing.NotRequired[int]]), ["an item in", "is NotRequired"]),
+        (takes(typing.Required), ["unsupported"]),
+        (takes(typing.Never), ["without values"]),
+        (takes(typing.NoReturn), ["without values"]),
+        (takes(typing.Self), ["unsupported"]),
+        (takes(typing.ClassVar[int]), ["unsupported"]),
+        (takes(typing.Final[int]), ["unsupported"]),
+        (takes(dataclasses.InitVar[int]), ["unsupported"]),
+        (takes(typing.LiteralString), ["unsupported"]),
+        (takes(typing.TypeGuard[int]), ["unsupported"]),
+        (takes(typing.Optional), ["unsupported"]),
+        (takes(typing.Union), ["unsupported"]),
+        (takes(typing.Annotated), ["unsupported"]),
+        (takes(typing.Tuple), ["unsupported"]),  # noqa: UP006
+        (takes(Parameters), ["unsupported"]),
+        (takes(list[VARIABLE]), ["an item in", "type variable"]),
+        (takes(NewType("NewBytes", bytes)), ["bytes", "unsupported"]),
+        (takes(typing.NamedTuple("Named", [("x", int)])), ["Named", "unsupported"]),
+        (takes(Protocols), ["Protocols", "unsupported"]),
+        (takes(HoldsSelf), ['field "x"', "Self", "unsupported"]),
+        (takes(deep(300)), ["an item in", "recursive", " ... "]),
+        (takes(Hostile()), ["cannot be read", ": no"]),
+        (takes(list[Hostile()]), ["cannot be read"]),  # type: ignore[misc]
+        (takes(Unprintable()), ["<unprintable Unprintable>"]),
+        (takes(HostileMeta), ["cannot be read"]),
+        (unbound, ['"self"', "of an object, which is bound"]),
+        (without_context, ['"ctx"', "ToolContext"]),
+        (wraps_itself, ["cannot be read"]),
     ],
+    ids=itertools.count(),
 )
 def test_mistakes_of_an_author_are_told_at_definition(fn: Callable[..., object], words: list[str]) -> None:
     with pytest.raises(DefinitionError) as caught:
@@ -382,6 +558,170 @@ def test_mistakes_of_an_author_are_told_at_definition(fn: Callable[..., object],
 
     for word in words:
         assert word in str(caught.value)
+
+
+class Key(StrEnum):
+    A = "a"
+
+
+class Mixed(enum.Enum):
+    LIST = [1, {"a": None}]  # noqa: RUF012
+    DICT = {"x": 1}  # noqa: RUF012
+    ALIAS = LIST
+
+
+class Inherited(TypedDict):
+    must: Annotated[typing.Required[int], "described"]
+    may: typing_extensions.ReadOnly[typing.NotRequired[str]]
+
+
+class Postponed(TypedDict):
+    must: int
+    may: Annotated[typing_extensions.ReadOnly[typing.NotRequired[str]], "described"]
+
+
+DESCRIBED: Any = Annotated[typing.NotRequired[str], "described"]  # pyright: ignore[reportInvalidTypeForm]
+make_typed_dict: Any = typing.TypedDict
+Immediate: Any = make_typed_dict(
+    "Immediate",
+    {"must": typing.Required[int], "may": DESCRIBED},
+    total=False,
+)
+
+
+@dataclasses.dataclass
+class OddNames:
+    self: int
+    fn: int
+    cls: int
+    kwargs: int
+    field_x: int
+    _private: int = 0
+
+
+@dataclasses.dataclass
+class ByNameAlone:
+    x: int = dataclasses.field(kw_only=True)
+    constant: typing.ClassVar[int] = 3
+    derived: dataclasses.InitVar[int] = 4
+
+
+@attrs.define
+class Aliased:
+    _private: int
+    other: int = attrs.field(alias="another")
+
+
+INTEGER = {"type": "integer"}
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "bound"),
+    [
+        (typing.List, [1, "a"], [1, "a"]),  # noqa: UP006
+        (typing.Dict, {"a": 1}, {"a": 1}),  # noqa: UP006
+        (dict[Annotated[str, "a name"], int], {"a": 1}, {"a": 1}),
+        (dict[NewType("Name", str), int], {"a": 1}, {"a": 1}),
+        (NewType("Later", "int"), 1, 1),  # type: ignore[valid-newtype]
+        (typing.Optional["int"], None, None),
+        (typing.ForwardRef("int"), 1, 1),
+        ("  int", 1, 1),
+        (Literal[None, 1, "a"], None, None),  # noqa: PYI061
+        (Literal[Key.A], "a", Key.A),
+        (Mixed, [1, {"a": None}], Mixed.LIST),
+        (Mixed, {"x": 1.0}, Mixed.DICT),
+        (Literal[10**5000], 10**5000, 10**5000),
+        (OddNames, {"self": 1, "fn": 2, "cls": 3, "kwargs": 4, "field_x": 5}, OddNames(1, 2, 3, 4, 5)),
+        (ByNameAlone, {"x": 1}, ByNameAlone(x=1)),
+        (Aliased, {"private": 1, "another": 2}, Aliased(1, 2)),
+        (Inherited, {"must": 1}, {"must": 1}),
+        (Postponed, {"must": 1, "may": "x"}, {"must": 1, "may": "x"}),
+        (Postponed, {"must": 1}, {"must": 1}),
+        (Immediate, {"must": 1}, {"must": 1}),
+        (Pair[int], {"left": 1, "right": [2]}, Pair(1, [2])),
+        (Annotated[int, "a pair \ud83d\ude00"], 1, 1),
+        (Annotated[int, object(), Annotated], 1, 1),
+    ],
+    ids=itertools.count(),
+)
+def test_what_is_unusual_and_clear_is_bound(annotation: Any, value: Any, bound: Any) -> None:
+    plan = plan_arguments(takes(annotation))
+
+    received: Any = plan.bind(freeze_arguments({"p": value}, depth=9))["p"]
+    assert received == bound
+    assert type(received) is type(bound)
+    schema: Any = plan.schema
+    oracle: Any = jsonschema.Draft202012Validator
+    oracle.check_schema(thaw(schema))
+    oracle(thaw(schema)).validate({"p": value})
+
+
+@pytest.mark.parametrize("cls", [Inherited, Postponed, Immediate])
+def test_qualifiers_of_keys_are_read_wherever_they_stand(cls: Any) -> None:
+    schema = properties_of(takes(cls))["p"]
+
+    assert schema["required"] == ["must"]
+    assert "described" in [each.get("description") for each in schema["properties"].values()]
+
+
+def test_a_description_that_is_a_pair_of_surrogates_is_joined() -> None:
+    assert properties_of(takes(Annotated[int, "\ud83d\ude00"]))["p"]["description"] == "\U0001f600"
+
+
+MODERN = """
+from dataclasses import dataclass
+from typing import TypedDict
+
+type Names = list[str]
+type Pairs[K] = dict[str, K]
+type Tree = dict[str, Tree]
+type Endless[K] = list[Endless[list[K]]]
+
+@dataclass
+class Box[K]:
+    inside: K
+    more: Pairs[K]
+
+class Row[K](TypedDict):
+    cell: K
+
+def names(p: Names) -> Names: ...
+def pairs(p: Pairs[int]) -> None: ...
+def box(p: Box[int]) -> Box[str]: ...
+def row(p: Row[Names]) -> None: ...
+def tree(p: Tree) -> None: ...
+def endless(p: Endless[int]) -> None: ...
+def generic[K](p: K) -> K: ...
+def local():
+    type Here = list[int]
+    def fn(p: Here) -> Here: ...
+    return fn
+"""
+
+
+@pytest.mark.rule("JS-7")
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="the syntax is of Python 3.12")
+def test_aliases_and_generics_in_the_syntax_of_today() -> None:
+    module = types.ModuleType("modern")
+    sys.modules["modern"] = module
+    try:
+        exec(compile(MODERN, "modern", "exec", dont_inherit=True), vars(module))
+        strings = {"type": "array", "items": {"type": "string"}}
+        integers = {"type": "object", "additionalProperties": INTEGER}
+        assert properties_of(module.names)["p"] == strings
+        assert properties_of(module.pairs)["p"] == integers
+        assert properties_of(module.box)["p"]["properties"] == {"inside": INTEGER, "more": integers}
+        assert properties_of(module.row)["p"]["properties"] == {"cell": strings}
+        assert properties_of(module.local())["p"] == {"type": "array", "items": INTEGER}
+        for fn, words in {
+            module.tree: "recursive",
+            module.endless: "recursive",
+            module.generic: "type variable",
+        }.items():
+            with pytest.raises(DefinitionError, match=words):
+                plan_arguments(fn)
+    finally:
+        del sys.modules["modern"]
 
 
 @pytest.mark.rule("JS-7")

@@ -9,7 +9,7 @@ import threading
 from collections.abc import AsyncIterator, Iterator
 from decimal import Decimal
 from fractions import Fraction
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, ForwardRef, cast
 
 import pytest
 from attrs import evolve
@@ -385,6 +385,28 @@ def test_a_body_takes_one_context() -> None:
 
     with pytest.raises(DefinitionError, match="first, second"):
         tool(two)
+
+
+@pytest.mark.rule("JS-7")
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        ToolContext | None,
+        Annotated[ToolContext, "the context"],
+        list[ToolContext],
+        "ToolContext | None",
+        "Optional[trio_tools.ToolContext]",
+        list[cast("Any", ForwardRef("ToolContext"))],
+    ],
+    ids=range(6),
+)
+def test_a_context_that_is_annotated_with_more_is_told_how_to_ask(annotation: Any) -> None:
+    async def body(word: str, mine: Any = None) -> str:
+        return word
+
+    body.__annotations__["mine"] = annotation
+    with pytest.raises(DefinitionError, match=r'parameter "mine" .*write mine: ToolContext'):
+        tool(body)
 
 
 def test_a_callable_whose_signature_cannot_be_read_is_refused() -> None:

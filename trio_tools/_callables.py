@@ -6,7 +6,10 @@ from functools import partial
 from types import CodeType
 from typing import Any
 
-__all__ = ["called_by", "innermost", "is_async", "misfit", "yields"]
+from ._errors import DefinitionError
+from ._text import shown
+
+__all__ = ["called_by", "innermost", "is_async", "misfit", "signature_of", "yields"]
 
 
 def called_by(fn: Any) -> Any:
@@ -53,11 +56,19 @@ def yields(fn: Any) -> bool:
     )
 
 
-def misfit(fn: Callable[..., object], *args: object, **kwargs: object) -> str | None:
+def signature_of(fn: Callable[..., object]) -> inspect.Signature:
+    """Returns the signature of ``fn``; raises `DefinitionError` where there is none to be read."""
+    try:
+        return inspect.signature(fn)
+    except Exception as error:
+        raise DefinitionError(f"the signature of {shown(fn)} cannot be read: {error}") from error
+
+
+def misfit(fn: Callable[..., object], /, *args: object, **kwargs: object) -> str | None:
     """Returns why ``fn`` cannot be called with these arguments, None if it can or nobody can tell."""
     try:
-        signature = inspect.signature(fn)
-    except Exception:
+        signature = signature_of(fn)
+    except DefinitionError:
         return None
     try:
         signature.bind(*args, **kwargs)

@@ -279,15 +279,16 @@ def record_of(cls: type, entries: Iterable[Entry]) -> Shape:
     stand_in = attrs.make_class(
         "Fields",
         {
-            f"field_{entry.key}": attrs.field(
-                default=attrs.NOTHING if entry.required else None, alias=entry.key, kw_only=True
-            )
+            f"field_{entry.key}": attrs.field(default=attrs.NOTHING if entry.required else None, kw_only=True)
             for entry in entries
             if entry.given
         },
     )
+    fields: list[Any] = [
+        field.evolve(alias=field.name.removeprefix("field_")) for field in attrs.fields(stand_in)
+    ]
     structure = cast("Any", gen).make_dict_structure_fn_from_attrs(
-        list(attrs.fields(stand_in)),
+        fields,
         cls,
         cattrs.BaseConverter(),
         dict.fromkeys((parameter.__name__ for parameter in getattr(cls, "__parameters__", ())), Any),

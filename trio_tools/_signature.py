@@ -15,8 +15,8 @@ from typing import Any, ForwardRef, Literal, TypeGuard, TypeVar, Union, final
 
 import attrs
 
-from ._callables import innermost
-from ._errors import DefinitionError
+from ._callables import innermost, misfit, signature_of
+from ._errors import DefinitionError, text_of
 from ._json import JsonValue, NotLossless, freeze_arguments
 from ._shape import (
     ANYTHING,
@@ -35,6 +35,7 @@ from ._shape import (
     typed_dict_of,
     union_of,
 )
+from ._text import clipped, join_surrogates, repair_text, shown
 
 _SIMPLE: dict[Any, Shape] = {
     str: STRING,
@@ -47,13 +48,26 @@ _SIMPLE: dict[Any, Shape] = {
     object: ANYTHING,
     list: list_of(ANYTHING),
     dict: dict_of(ANYTHING),
+    typing.List: list_of(ANYTHING),  # noqa: UP006
+    typing.Dict: dict_of(ANYTHING),  # noqa: UP006
 }
+# What may stand around the type of a key in a `TypedDict`, and nowhere else.
+_QUALIFIERS = ("Required", "NotRequired", "ReadOnly")
+# Whose notes and defaults promise checks that nobody here would make.
+_CHECKERS = frozenset({"annotated_types", "pydantic", "pydantic_core", "msgspec"})
 _SUPPORTED = (
     "str, int, float, bool, None, list[T], dict[str, T], Literal, Enum, unions, attrs classes, "
     "dataclasses, TypedDict and JsonValue"
 )
+_UNANNOTATED = {
+    "self": "make the tool of the method of an object, which is bound",
+    "cls": "make the tool of the method of a class, which is bound",
+    "ctx": "annotate it ToolContext for the context of the call",
+}
 # Further than any readable signature nests; recursive aliases of which each turn makes a new object end here.
 _MAX_NESTING = 100
+# Of a place that is further down than anybody reads.
+_WHERE = 300
 
 
 def parameters_of(fn: Callable[..., object], *, skip: frozenset[str]) -> list[Entry]:
@@ -63,10 +77,11 @@ def parameters_of(fn: Callable[..., object], *, skip: frozenset[str]) -> list[En
     positional-only or starred, and for a type that is recursive or unsupported (`JS-7`).
     """
     name = _name_of(fn)
+    signature = signature_of(fn)
     reader = _Reader(output=False)
     scope = _scope_of(fn)
     entries: list[Entry] = []
-    for parameter in _signature_of(fn).parameters.values():
+    for parameter in signature.parameters.values():
         where = f'parameter "{parameter.name}" of {name}'
         if parameter.kind is parameter.POSITIONAL_ONLY:
             raise DefinitionError(
@@ -77,10 +92,16 @@ def parameters_of(fn: Callable[..., object], *, skip: frozenset[str]) -> list[En
         if parameter.name in skip:
             continue
         if parameter.annotation is parameter.empty:
-            raise DefinitionError(f"{where} has no annotation; use one of {_SUPPORTED}")
-        shape = reader.shape(parameter.annotation, scope, where)
+            hint = _UNANNOTATED.get(parameter.name, f"use one of {_SUPPORTED}")
+            raise DefinitionError(f"{where} has no annotation; {hint}")
+        shape = reader.read(parameter.annotation, scope, where)
         required = parameter.default is parameter.empty
         if not required:
+            if _promises_checks(parameter.default):
+                raise DefinitionError(
+                    f"{where} has the default {shown(parameter.default)}, which the body would receive as it "
+                    'is; write the value itself, and a description as Annotated[T, "text"]'
+                )
             shape = _with_default(shape, parameter.default)
         entries.append(Entry(key=parameter.name, attribute=parameter.name, shape=shape, required=required))
     return entries
@@ -91,22 +112,15 @@ def returned_by(fn: Callable[..., object]) -> Shape:
 
     Raises `DefinitionError` for a recursive or unsupported type (`JS-7`).
     """
-    annotation = _signature_of(fn).return_annotation
+    annotation = signature_of(fn).return_annotation
     if annotation is inspect.Signature.empty:
         return ANYTHING
     reader = _Reader(output=True)
-    return reader.shape(annotation, _scope_of(fn), f"the return annotation of {_name_of(fn)}")
+    return reader.read(annotation, _scope_of(fn), f"the return annotation of {_name_of(fn)}")
 
 
 def _name_of(fn: object) -> str:
     return f"{getattr(fn, '__qualname__', None) or type(fn).__qualname__}()"
-
-
-def _signature_of(fn: Callable[..., object]) -> inspect.Signature:
-    try:
-        return inspect.signature(fn)
-    except (TypeError, ValueError) as error:
-        raise DefinitionError(f"{_name_of(fn)} has no signature that can be read: {error}") from error
 
 
 @attrs.frozen
@@ -159,13 +173,27 @@ class _Reader:
         self._output = output
         self._open: list[object] = []
 
-    def shape(self, annotation: Any, scope: _Scope, where: str) -> Shape:
+    def read(self, annotation: Any, scope: _Scope, where: str) -> Shape:
         """Returns the shape of an annotation; `where` is how a message calls its place."""
+        try:
+            return self.shape(annotation, scope, where)
+        except DefinitionError:
+            raise
+        except Exception as error:
+            # Annotations are objects of anybody's, and so are their classes.
+            raise DefinitionError(
+                f"{where} has an annotation that cannot be read, {shown(annotation)}: {text_of(error)}"
+            ) from error
+
+    def shape(self, annotation: Any, scope: _Scope, where: str) -> Shape:
+        """Returns the shape of an annotation, or of a part of one."""
         # Only a class is the same type wherever it occurs. A name may mean two types in two scopes, and what
         # mentions a type variable has another argument at each turn; there, the nesting tells.
         seen = _is_class(annotation) and any(annotation is outer for outer in self._open)
         if seen or len(self._open) >= _MAX_NESTING:
-            raise DefinitionError(f"{where} has a recursive type; use JsonValue for data of unknown depth")
+            raise DefinitionError(
+                f"{clipped(where, _WHERE)} has a recursive type; use JsonValue for data of unknown depth"
+            )
         self._open.append(annotation)
         try:
             return self._read(annotation, scope, where)
@@ -186,7 +214,9 @@ class _Reader:
         if simple is not None:
             return simple
         if annotation in (typing.NoReturn, typing.Never):
-            return ANYTHING
+            if self._output:
+                return ANYTHING
+            raise DefinitionError(f"{where} has a type without values; leave it out")
         if isinstance(annotation, TypeVar):
             if annotation not in scope.variables:
                 raise DefinitionError(
@@ -208,21 +238,29 @@ class _Reader:
     ) -> Shape:
         if origin is typing.Annotated:
             inner = self.shape(annotation.__origin__, scope, where)
-            return _with_description(inner, annotation.__metadata__)
+            return _with_description(inner, annotation.__metadata__, where)
         if origin is Literal:
             return choice_of([(_literal_value(option, where), option) for option in args])
         if origin is Union or origin is types.UnionType:
             return union_of([self.shape(branch, scope, where) for branch in args])
         if origin is list:
+            if len(args) != 1:
+                raise _unsupported(annotation, where)
             return list_of(self.shape(args[0], scope, f"an item in {where}"))
         if origin is dict:
-            if self.shape(args[0], scope, where) is not STRING:
+            if len(args) != 2:
+                raise _unsupported(annotation, where)
+            # A description is no other type.
+            if self.shape(args[0], scope, where).check is not STRING.check:
                 raise DefinitionError(
                     f"{where} is a dict whose keys are not str; the keys of a JSON object are strings"
                 )
             return dict_of(self.shape(args[1], scope, f"a value in {where}"))
-        if getattr(origin, "_name", None) in ("Required", "NotRequired", "ReadOnly"):
-            return self.shape(args[0], scope, where)
+        if _qualifier(annotation):
+            raise DefinitionError(
+                f"{where} is {_qualifier(annotation)}, which only a key of a TypedDict can be; a parameter "
+                "need not be given if it has a default"
+            )
         if type(origin).__name__ == "TypeAliasType":
             inner = attrs.evolve(scope, variables=_bind(origin.__type_params__, args, scope))
             return self.shape(origin.__value__, inner, where)
@@ -255,25 +293,45 @@ class _Reader:
             if given and not required:
                 shape = _with_default(shape, default)
             entries.append(Entry(key=key, attribute=attribute, shape=shape, required=required, given=given))
-        _check_constructor(cls, {entry.key for entry in entries if entry.given}, where)
+        _check_constructor(cls, [entry for entry in entries if entry.given], where)
         return record_of(cls, entries)
 
     def _read_typed_dict(self, cls: Any, scope: _Scope, where: str) -> Shape:
         entries: list[Entry] = []
         for key, annotation in cls.__annotations__.items():
-            inner = f'key "{key}" of {cls.__qualname__}, in {where}'
+            inner = f"key {shown(key)} of {cls.__qualname__}, in {where}"
+            if repair_text(key) is not key:
+                raise DefinitionError(f"{inner} has surrogates, which no key of an object has")
             own = _scope_of_class(cls, key, scope)
             required = key in cls.__required_keys__
             if isinstance(annotation, str | ForwardRef):
                 # Postponed annotations hide Required and NotRequired from the class itself.
                 text = annotation if isinstance(annotation, str) else annotation.__forward_arg__
                 annotation = _evaluate(text, own, inner)
-                required = {"Required": True, "NotRequired": False}.get(
-                    getattr(typing.get_origin(annotation), "_name", ""), required
-                )
-            shape = self.shape(annotation, own, inner)
+            shape, said = self._read_key(annotation, own, inner)
+            required = {"Required": True, "NotRequired": False}.get(said, required)
             entries.append(Entry(key=key, attribute=key, shape=shape, required=required))
         return typed_dict_of(cls.__name__, entries)
+
+    def _read_key(self, annotation: Any, scope: _Scope, where: str) -> tuple[Shape, str]:
+        """Returns the shape of a key, and whether it is said to be `Required` or `NotRequired`."""
+        qualifier = _qualifier(annotation)
+        if qualifier:
+            shape, said = self._read_key(typing.get_args(annotation)[0], scope, where)
+            return shape, said or qualifier.replace("ReadOnly", "")
+        if typing.get_origin(annotation) is typing.Annotated:
+            shape, said = self._read_key(annotation.__origin__, scope, where)
+            return _with_description(shape, annotation.__metadata__, where), said
+        return self.shape(annotation, scope, where), ""
+
+
+def _qualifier(annotation: Any) -> str:
+    name = getattr(typing.get_origin(annotation), "_name", "")
+    return name if name in _QUALIFIERS else ""
+
+
+def _promises_checks(note: object) -> bool:
+    return type(note).__module__.partition(".")[0] in _CHECKERS
 
 
 def _is_class(annotation: object) -> TypeGuard[Any]:
@@ -282,7 +340,7 @@ def _is_class(annotation: object) -> TypeGuard[Any]:
 
 
 def _unsupported(annotation: Any, where: str) -> DefinitionError:
-    name = annotation.__qualname__ if _is_class(annotation) else repr(annotation)
+    name = annotation.__qualname__ if _is_class(annotation) else shown(annotation)
     return DefinitionError(f"{where} has the unsupported type {name}; use one of {_SUPPORTED}")
 
 
@@ -294,7 +352,7 @@ def _evaluate(text: str, scope: _Scope, where: str) -> Any:
         return eval(text, names)  # the author's own annotation
     except Exception as error:
         raise DefinitionError(
-            f"{where} has an annotation that cannot be resolved, {text!r}: {error}; "
+            f"{where} has an annotation that cannot be resolved, {shown(text)}: {error}; "
             "its names must exist when the tool is defined"
         ) from error
 
@@ -315,12 +373,13 @@ def _bind(parameters: tuple[Any, ...], args: tuple[Any, ...], scope: _Scope) -> 
     return {parameter: (argument, scope) for parameter, argument in zip(parameters, args, strict=False)}
 
 
-def _check_constructor(cls: type, keys: set[str], where: str) -> None:
-    for parameter in inspect.signature(cls).parameters.values():
-        starred = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-        if parameter.default is parameter.empty and not starred and parameter.name not in keys:
+def _check_constructor(cls: type, entries: list[Entry], where: str) -> None:
+    if inspect.isabstract(cls):
+        raise DefinitionError(f"{where} uses {cls.__qualname__}, which is abstract; use a class of its own")
+    for given in (entries, [entry for entry in entries if entry.required]):
+        if problem := misfit(cls, **{entry.key: None for entry in given}):
             raise DefinitionError(
-                f'{where} uses {cls.__qualname__}, whose constructor requires "{parameter.name}", no field'
+                f"{where} uses {cls.__qualname__}, whose constructor does not take its fields: {problem}"
             )
 
 
@@ -351,7 +410,9 @@ def _literal_value(option: Any, where: str) -> JsonValue:
     try:
         return freeze_arguments(option.value if isinstance(option, Enum) else option, depth=_MAX_NESTING)
     except NotLossless as error:
-        raise DefinitionError(f"{where} has the option {option!r}, which is no JSON value: {error}") from None
+        raise DefinitionError(
+            f"{where} has the option {shown(option)}, which is no JSON value: {error}"
+        ) from None
 
 
 def _with_default(shape: Shape, default: Any) -> Shape:
@@ -363,9 +424,20 @@ def _with_default(shape: Shape, default: Any) -> Shape:
     return described(shape, default=value) if shape.check(value) else shape
 
 
-def _with_description(shape: Shape, metadata: tuple[Any, ...]) -> Shape:
+def _with_description(shape: Shape, metadata: tuple[Any, ...], where: str) -> Shape:
+    for note in metadata:
+        if _promises_checks(note):
+            raise DefinitionError(
+                f"{where} is annotated with {shown(note)}, which would not be checked; check it in the body, "
+                "or give a JSON Schema to Tool.from_schema"
+            )
     for note in metadata:
         text = note if isinstance(note, str) else getattr(note, "documentation", None)
         if isinstance(text, str):
-            return described(shape, description=str(text))
+            try:
+                return described(shape, description=join_surrogates(str.__str__(text)))
+            except UnicodeDecodeError:
+                raise DefinitionError(
+                    f"{where} has the description {shown(text)}, and a lone surrogate in it cannot be encoded"
+                ) from None
     return shape

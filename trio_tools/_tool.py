@@ -1,15 +1,16 @@
 """A tool: a function that is called by name with JSON arguments, and what is declared about it."""
 
 import inspect
+import re
 import sys
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from functools import partial
-from typing import Any, Final, Generic, ParamSpec, TypeVar, cast, final, overload
+from typing import Any, Final, ForwardRef, Generic, ParamSpec, TypeVar, cast, final, get_args, overload
 
 from attrs import field, frozen
 
-from ._callables import innermost, is_async, misfit, yields
+from ._callables import innermost, is_async, misfit, signature_of, yields
 from ._errors import DefinitionError
 from ._json import FrozenDict, JsonSchema, JsonValue, thaw
 from ._schema import (
@@ -186,6 +187,7 @@ class Tool:
         """Make a tool of ``fn``, whose signature gives the schemas; see `tool`."""
         _refuse_unfit(fn)
         context_parameter = _annotated_context(fn)
+        _refuse_hidden_context(fn)
         arguments = plan_arguments(
             fn, skip=frozenset() if context_parameter is None else frozenset({context_parameter})
         )
@@ -312,21 +314,15 @@ def _refuse_unfit(fn: object) -> None:
         )
 
 
-def _parameters(fn: Callable[..., object]) -> Mapping[str, inspect.Parameter]:
-    try:
-        return inspect.signature(fn).parameters
-    except (ValueError, TypeError) as error:
-        raise DefinitionError(f"the signature of {shown(fn)} cannot be read: {error}") from None
-
-
 def _parameter_called_ctx(fn: Callable[..., object]) -> str | None:
-    parameter = _parameters(fn).get("ctx")
+    parameter = signature_of(fn).parameters.get("ctx")
     starred = parameter is None or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
     return None if starred else "ctx"
 
 
 def _annotated_context(fn: Callable[..., object]) -> str | None:
-    found = [name for name, parameter in _parameters(fn).items() if _is_context(fn, parameter.annotation)]
+    parameters = signature_of(fn).parameters.items()
+    found = [name for name, parameter in parameters if _is_context(fn, parameter.annotation)]
     if len(found) > 1:
         raise DefinitionError(f"a body takes one ToolContext, not {len(found)}: {', '.join(found)}")
     return found[0] if found else None
@@ -339,6 +335,27 @@ def _is_context(fn: Callable[..., object], annotation: object) -> bool:
         annotation = getattr(innermost(fn), "__globals__", {}).get(last, None) or (
             _Named if last == "ToolContext" else None
         )
+    return _is_class_of_contexts(annotation)
+
+
+def _refuse_hidden_context(fn: Callable[..., object]) -> None:
+    for name, parameter in signature_of(fn).parameters.items():
+        if not _is_context(fn, parameter.annotation) and _mentions_context(parameter.annotation):
+            raise DefinitionError(
+                f'parameter "{name}" of {shown(fn)} is annotated with more than ToolContext: every call has '
+                f"a context, so write {name}: ToolContext"
+            )
+
+
+def _mentions_context(annotation: object) -> bool:
+    if isinstance(annotation, str):
+        return re.search(r"\bToolContext\b", annotation) is not None
+    if isinstance(annotation, ForwardRef):
+        return _mentions_context(annotation.__forward_arg__)
+    return _is_class_of_contexts(annotation) or any(map(_mentions_context, get_args(annotation)))
+
+
+def _is_class_of_contexts(annotation: object) -> bool:
     return isinstance(annotation, type) and issubclass(annotation, BodyContext)
 
 
