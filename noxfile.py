@@ -242,6 +242,13 @@ else:
         session.skip("no Python that counts instructions was found: 3.12 or newer has them")
 
 
+@nox.session(python=FOUND[-1] if FOUND else None)
+def soak(session: nox.Session) -> None:
+    """Hold random programs against both models, on all cores: `-- --minutes M` or `-- --programs N`."""
+    session.install("-e", ".[all]")
+    session.run("python", "-m", "trio_tools.reference.soak", *(session.posargs or ("--minutes", "5")))
+
+
 @nox.session(venv_backend="uv", python=FOUND[0] if FOUND else None)
 def lowest(session: nox.Session) -> None:
     """Run the tests with the lowest version that each dependency declares; needs uv."""

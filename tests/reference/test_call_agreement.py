@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import HealthCheck, event, given, settings
 
-from trio_tools.reference._call_check import Coverage, judge
+from trio_tools.reference._call_check import Coverage, judge, reachable_cells
 from trio_tools.reference._call_program import CallProgram, CallSpec, Fail, Nested, Shielded, ToolScript
 from trio_tools.reference._call_shrink import shrink
 from trio_tools.reference._call_soak import cover_calls, soak_calls
@@ -47,7 +47,7 @@ def test_a_soak_ends_with_its_time_and_reports_in_between() -> None:
     assert 0 < report.programs < 1000
     assert report.rate > 0
     assert seen == []
-    assert "programs a second" in str(report)
+    assert "programs/s" in str(report)
 
 
 def test_a_shrunk_program_is_small_and_still_means_something() -> None:
@@ -80,3 +80,14 @@ def test_every_reachable_cell_of_the_tables_is_reached_and_agrees() -> None:
 
     assert not report.coverage.missing(), f"\n{report}"
     assert not report.disagreements, f"\n{report}"
+    assert set(report.coverage.counts) <= reachable_cells(), (
+        "a cell that was said to be unreachable is reached"
+    )
+
+
+def test_what_is_not_reachable_is_so_for_a_reason() -> None:
+    printed = str(Coverage())
+
+    assert Cell("CA-19", "success", "sibling") not in reachable_cells()
+    assert "CA-19 sibling: a finalizer is synchronous" in printed
+    assert Cell("CA-18", "success", "sibling") in reachable_cells()

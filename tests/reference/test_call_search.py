@@ -4,6 +4,17 @@ import pytest
 from attrs import evolve
 
 from trio_tools.reference._call_predict import explain, predict
+from trio_tools.reference._call_program import (
+    CallProgram,
+    CallSpec,
+    CancelAt,
+    CancelAtStep,
+    Hold,
+    ReviewScript,
+    Shielded,
+    Sleep,
+    ToolScript,
+)
 from trio_tools.reference._call_soak import program_of_seed
 from trio_tools.reference._call_time import Choices, explored
 
@@ -30,7 +41,14 @@ def test_exactly_the_permitted_traces_are_explained() -> None:
 
 
 def test_a_trace_is_found_where_the_permitted_ones_are_too_many_to_list() -> None:
-    program = program_of_seed(2579)
+    body = (Hold(16), Sleep(8), Shielded(8))
+    program = CallProgram(
+        (ToolScript("a", body, parallel=True),),
+        (CallSpec("a"),) * 3,
+        mode="batch",
+        reviewers=(ReviewScript((Shielded(8),), "accept"),),
+        cancels=(CancelAt(17), CancelAtStep(2)),
+    )
     prediction = predict(program, limit=40)
 
     assert not prediction.complete

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import pytest
 
 from trio_tools.reference import (
@@ -21,7 +17,7 @@ from trio_tools.reference import (
     run,
 )
 from trio_tools.reference._machine import Machine
-from trio_tools.reference.soak import SoakReport, is_fault_of_trio, main, soak
+from trio_tools.reference._program_soak import CELLS, SoakReport, is_fault_of_trio, soak
 
 
 def test_a_soak_counts_what_it_compared() -> None:
@@ -33,6 +29,19 @@ def test_a_soak_counts_what_it_compared() -> None:
     assert report.outcomes >= report.with_choice + 40
     assert told == [20, 40]
     assert "0 disagreements" in report.to_text()
+
+
+def test_a_soak_counts_where_operations_end_and_what_becomes_of_scopes() -> None:
+    report = soak(40, seed=2)
+
+    assert report.cells["Sleep", "returned"] > 0
+    assert report.cells["scope", "absorbed"] > 0
+    assert set(report.cells) <= set(CELLS)
+
+
+@pytest.mark.slow
+def test_every_operation_ends_in_every_way() -> None:
+    assert soak(2_500, seed=0).missing() == ()
 
 
 def test_a_soak_is_fixed_by_its_seed() -> None:
@@ -48,18 +57,8 @@ def test_a_program_with_too_many_schedules_is_counted_apart() -> None:
     assert report.too_large > 0
 
 
-def test_the_command_prints_a_report_and_returns_zero(capsys: pytest.CaptureFixture[str]) -> None:
-    code = main(["--programs", "15", "--seed", "4", "--every", "10"])
-    printed = capsys.readouterr()
-
-    assert code == 0
-    assert printed.err == "... 10, 0 disagreements\n"
-    assert printed.out.startswith("15 programs, seed 4: ")
-    assert printed.out.endswith("0 disagreements\n")
-
-
 def test_a_disagreement_is_printed_as_a_small_program(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Late(Machine):
         """A model in which the end of every program comes a second late."""
@@ -71,21 +70,10 @@ def test_a_disagreement_is_printed_as_a_small_program(
             return over
 
     monkeypatch.setattr(_explore, "Machine", Late)
-    code = main(["--programs", "1", "--seed", "4"])
-    printed = capsys.readouterr().out
+    printed = soak(1, seed=4).to_text()
 
-    assert code == 1
     assert "1 disagreements" in printed
     assert "\nProgram()\n    observed:  returned; at 0\n    permitted: returned; at " in printed
-
-
-@pytest.mark.slow
-def test_the_module_runs_as_a_command() -> None:
-    command = [sys.executable, "-m", "trio_tools.reference.soak", "--programs", "1"]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    ran = subprocess.run(command, env=environment, capture_output=True, check=False)
-
-    assert ran.returncode == 0, ran.stderr
 
 
 def test_the_known_fault_of_trio_is_counted_and_is_no_disagreement(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,7 +90,7 @@ def test_the_known_fault_of_trio_is_counted_and_is_no_disagreement(monkeypatch: 
     def always_this(pick: object, grammar: object) -> Program:
         return program
 
-    monkeypatch.setattr("trio_tools.reference.soak.draw_program", always_this)
+    monkeypatch.setattr("trio_tools.reference._program_soak.draw_program", always_this)
     report = soak(12, seed=1)
     endings = {repr(run(program, seed=seed).ending) for seed in range(12)}
 
@@ -113,7 +101,9 @@ def test_the_known_fault_of_trio_is_counted_and_is_no_disagreement(monkeypatch: 
 
 
 def test_an_empty_report_has_a_rate_of_zero() -> None:
-    assert SoakReport(seed=1).to_text().startswith("0 programs, seed 1: 0.0 s, 0 programs/s")
+    assert (
+        SoakReport(seed=1).to_text().startswith("0 programs, seed 1: 0.0 s of processor time, 0 programs/s")
+    )
 
 
 def test_an_empty_program_returns() -> None:

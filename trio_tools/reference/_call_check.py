@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from itertools import product
 from typing import final
 
 from attrs import define, field, frozen
@@ -9,7 +10,7 @@ from attrs import define, field, frozen
 from ._call_predict import LIMIT, explain, predictions
 from ._call_program import CallProgram
 from ._call_run import Observation, observe
-from ._call_tables import CLASSIFICATION, KINDS, REACHABLE, TIMEOUTS, Cell, Trace
+from ._call_tables import CLASSIFICATION, KINDS, REACHABLE, TIMEOUTS, Cell, Trace, why_unreachable
 
 __all__ = ["Coverage", "Judgement", "judge", "reachable_cells"]
 
@@ -92,12 +93,18 @@ class Coverage:
 
     def __str__(self) -> str:
         """Return the table as text: rows of the classification, then rows of the timeouts."""
-        kinds = [*KINDS, "sibling", "none"]
-        lines = [f"{'row':6} {'phase gives':11}" + "".join(f"{kind:>10}" for kind in kinds)]
+        lines = [f"{'row':6} {'phase gives':11}" + "".join(f"{kind:>10}" for kind in KINDS)]
         for row, columns in CLASSIFICATION.items():
             for column in columns:
-                counts = "".join(f"{self._count(Cell(row, column, kind)):>10}" for kind in kinds)
+                counts = "".join(f"{self._count(Cell(row, column, kind)):>10}" for kind in KINDS)
                 lines.append(f"{row:6} {column:11}{counts}")
+        reasons: dict[str, list[str]] = {}
+        for row, kind in product(CLASSIFICATION, KINDS):
+            if (why := why_unreachable(row, kind)) is not None:
+                reasons.setdefault(why, []).append(f"{row} {kind}")
+        lines += [
+            f"- {cells[0]}{' and the like' * (len(cells) > 1)}: {why}" for why, cells in reasons.items()
+        ]
         lines += ["", f"{'row':6} {'timeouts: who':32} {'when':36} {'runs':>8}"]
         for row, (who, when, _) in TIMEOUTS.items():
             count = self.counts[Cell(row, "result", "timeout")]

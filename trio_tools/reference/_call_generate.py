@@ -9,11 +9,13 @@ ten draws any times instead, for what ties decide.
 import math
 import random
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Protocol, TypeVar, final
 
 from attrs import define, evolve
 
 from . import _call_program as p
+from ._call_cases import KINDS, phases, timeouts
 
 __all__ = ["Dice", "Draws", "Maker", "generated"]
 
@@ -58,11 +60,9 @@ class Dice:
 
 def generated(draws: Draws) -> p.CallProgram:
     """Return a program that means something: each action stands where it may stand."""
+    if draws.chance(40):
+        return _aimed(draws)
     program = Maker(draws, ties=draws.chance(10)).program()
-    if len(program.tools) > 1 and draws.chance(8):
-        return _with_failing_neighbour(draws, program)
-    if draws.chance(4):
-        return _with_late_deadline(draws, program)
     return _with_tie(draws, program) if draws.chance(5) else program
 
 
@@ -74,50 +74,79 @@ def _with_tie(draws: Draws, program: p.CallProgram) -> p.CallProgram:
     return evolve(program, tools=tools, scopes=scopes, gates=(), cancels=())
 
 
-def _with_failing_neighbour(draws: Draws, program: p.CallProgram) -> p.CallProgram:
-    """Let the first call of a batch fail while the others are in their hooks, which chance rarely does."""
-    other = program.tools[1].name
-    first = p.ToolScript(program.tools[0].name, (p.Sleep(8), p.Fail()), parallel=True)
-    waits: tuple[p.Action, ...] = (draws.choose((p.Sleep(16), p.Shielded(16))),)
-    gates = [evolve(gate, only=(other,)) for gate in program.gates]
-    approver = program.approver
-    wrappers = [evolve(wrapper, only=(other,)) for wrapper in program.wrappers]
-    tools = [evolve(tool, parallel=True) for tool in program.tools[1:]]
-    where = draws.choose(("gate", "approver", "approver", "wrapper", "wrapper", "body"))
-    if where == "gate" and gates:
-        gates[0] = evolve(gates[0], script=(*waits, *gates[0].script))
-    elif where == "approver" and gates:
-        gates = [p.GateScript((), "ask", (other,))]
-        approver = evolve(approver or p.ApproverScript(), script=waits)
-    elif where == "wrapper" and wrappers:
-        tail = (*waits, p.Fail()) if draws.chance(25) else waits
-        wrappers = [evolve(wrappers[0], script=(p.Proceed(), *tail))]
-        tools[0] = evolve(tools[0], body=())
+@lru_cache(maxsize=1)
+def _cases() -> tuple[p.CallProgram, ...]:
+    return tuple(program for group in (phases(), timeouts()) for _, _, program in group)
+
+
+def _aimed(draws: Draws) -> p.CallProgram:
+    """Return a case under some cancellation, which chance alone rarely brings to one point; then vary it."""
+    program = draws.choose(_cases())
+    by_neighbour = draws.chance(25)
+    if program.mode == "each" and draws.chance(40 if by_neighbour else 20):
+        program = _nesting(draws, program)
+    if by_neighbour:
+        program = _with_failing_neighbour(draws, program)
+    elif program.cancels or program.scopes[0].timeout < math.inf or program.inner:
+        # It says itself what cancels it.
+        program = evolve(program, **KINDS[draws.choose(("nothing", "owner"))], cancels=program.cancels)
     else:
-        tools[0] = evolve(tools[0], body=(*waits, *tools[0].body))
+        kinds = ("request", "deadline", "ambient-request", "ambient-deadline", "owner")
+        timed = any(tool.timeout is not None for tool in program.tools)
+        program = evolve(program, **KINDS["nothing" if timed and draws.chance(50) else draws.choose(kinds)])
+    return _varied(draws, program) if draws.chance(40) else program
+
+
+def _nesting(draws: Draws, program: p.CallProgram) -> p.CallProgram:
+    """Make the calls of ``program`` nested ones, whose ambient scopes are those of a body (`NE-4`)."""
+    calls = tuple(p.Nested(call.tool, call.arguments) for call in program.calls)
+    if draws.chance(30):
+        calls = (p.Attempt((p.Sleep(8),), calls),)
+    names = tuple(tool.name for tool in program.tools)
+    return evolve(
+        _limited(program, names), tools=(*program.tools, p.ToolScript("n", calls)), calls=(p.CallSpec("n"),)
+    )
+
+
+def _limited(program: p.CallProgram, names: tuple[str, ...]) -> p.CallProgram:
+    """Keep the hooks from calls of other tools than these."""
     return evolve(
         program,
-        tools=(first, *tools),
-        calls=(p.CallSpec(first.name), *(evolve(call, tool=other) for call in program.calls[:2])),
+        gates=tuple(evolve(gate, only=gate.only or names) for gate in program.gates),
+        guards=tuple(evolve(guard, only=guard.only or names) for guard in program.guards),
+        wrappers=tuple(evolve(wrapper, only=wrapper.only or names) for wrapper in program.wrappers),
+        reviewers=tuple(evolve(reviewer, only=reviewer.only or names) for reviewer in program.reviewers),
+    )
+
+
+def _with_failing_neighbour(draws: Draws, program: p.CallProgram) -> p.CallProgram:
+    """Make the calls a batch whose first call fails, before the others are through or at that instant."""
+    names = tuple(tool.name for tool in program.tools)
+    failing = p.ToolScript("f", (p.Sleep(draws.choose((3, 3, 3, 8))), p.Fail()), parallel=True)
+    return evolve(
+        _limited(program, names),
+        tools=(failing, *(evolve(tool, parallel=draws.chance(80)) for tool in program.tools)),
+        calls=(p.CallSpec("f"), *program.calls[-2:]),
         mode="batch",
-        gates=tuple(gates),
-        approver=approver,
-        guards=tuple(evolve(guard, only=(other,)) for guard in program.guards),
-        wrappers=tuple(wrappers),
-        reviewers=tuple(evolve(reviewer, only=(other,)) for reviewer in program.reviewers),
-        max_parallel=10,
         fail_fast=True,
     )
 
 
-def _with_late_deadline(draws: Draws, program: p.CallProgram) -> p.CallProgram:
-    """Let a deadline pass while a finalizer holds the loop."""
-    finalizer = p.FinalizerScript((p.Hold(24),), draws.choose(("keep", "replace", "malformed")))
-    tools = tuple(evolve(tool, finalizer=finalizer) for tool in program.tools)
-    if draws.chance(50):
-        return evolve(program, tools=tools, inner=p.Ambient(timeout=8 * draws.integer(1, 2) + 3))
-    scope = evolve(program.scopes[0], timeout=8 * draws.integer(1, 2) + 4)
-    return evolve(program, tools=tools, scopes=(scope, *program.scopes[1:]))
+def _varied(draws: Draws, program: p.CallProgram) -> p.CallProgram:
+    """Add one hook to ``program`` that was drawn."""
+    maker = Maker(draws, ties=False, tools=tuple(tool.name for tool in program.tools))
+    match draws.choose(("gate", "guard", "wrapper", "reviewer", "observer")):
+        case "gate":
+            return evolve(program, gates=(maker.gate(last=False), *program.gates))
+        case "guard":
+            return evolve(program, guards=(maker.guard(), *program.guards))
+        case "wrapper":
+            inner = evolve(maker.wrapper(1), name="v")
+            return evolve(program, wrappers=(*program.wrappers, inner))
+        case "reviewer":
+            return evolve(program, reviewers=(maker.reviewer(last=False), *program.reviewers))
+        case _:
+            return evolve(program, observers=(*program.observers, p.ObserverScript(maker.at_once())))
 
 
 @final

@@ -7,10 +7,8 @@ admitted call, the returned object is the observed one, no step of a body after 
 nothing in flight at the end.
 """
 
-import importlib
 import logging
 import math
-import random
 from contextlib import AsyncExitStack
 from contextvars import ContextVar
 from functools import lru_cache
@@ -37,11 +35,9 @@ from . import _call_program as p
 from ._call_act import Actor, Bound, Uncoded, error_of, nowhere
 from ._call_tables import Published, Trace
 from ._call_time import Cause
+from ._schedule import seeded_schedule
 
 __all__ = ["Observation", "observe"]
-
-# The order within a pass is trio's to choose at random; it offers no public way to choose it again.
-_scheduler = cast("random.Random", vars(importlib.import_module("trio._core._run"))["_r"])
 
 _logger = logging.getLogger("trio_tools")
 
@@ -69,13 +65,13 @@ def observe(program: p.CallProgram, *, schedule: int = 0) -> Observation:
     Starts a trio run of its own, so it cannot be called from within one. ``schedule`` seeds the order
     in which trio runs the tasks of one pass, so that a run can be repeated.
     """
-    _scheduler.seed(schedule)
     # Most programs misbehave on purpose; what the runtime logs about them says nothing new.
     disabled, _logger.disabled = _logger.disabled, True
     clock = trio.testing.MockClock(autojump_threshold=0)
     play = _Play(Actor(program, clock))
     try:
-        trio.run(play.main, clock=clock)
+        with seeded_schedule(schedule):
+            trio.run(play.main, clock=clock)
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
             raise

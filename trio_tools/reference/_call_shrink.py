@@ -4,6 +4,7 @@ The programs that Hypothesis draws are shrunk by Hypothesis; this is for those o
 """
 
 import math
+import re
 from collections.abc import Callable, Iterator
 from typing import Final, cast
 
@@ -41,7 +42,7 @@ def _meaningful(program: CallProgram) -> bool:
     targets = {cancel.target for cancel in program.cancels}
     return (
         all(call.tool in names and call.scope < scopes for call in program.calls)
-        and all(f"tool='{name}'" not in text for name in {"a", "b", "c"} - names)
+        and set(re.findall(r"tool='(\w+)'", text)) <= names
         and all(spec.parent is None or spec.parent < index for index, spec in enumerate(program.scopes))
         and ("outer" not in targets or program.outer is not None)
         and ("inner" not in targets or program.inner is not None)

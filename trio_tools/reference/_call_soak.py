@@ -1,5 +1,6 @@
 """Runs programs in bulk: as many as fit into a time, or a given number, from one seed."""
 
+import math
 import random
 import time
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from ._call_generate import Dice, generated
 from ._call_predict import predictions
 from ._call_program import CallProgram
 from ._call_shrink import shrink
+from ._call_tables import REACHABLE
 
 __all__ = ["SoakReport", "cover_calls", "program_of_seed", "soak_calls"]
 
@@ -24,7 +26,7 @@ class SoakReport:
     Attributes:
         seed: the seed of the first program; program number ``n`` has seed ``seed + n``.
         programs: how many were run.
-        seconds: for how long, on one core.
+        seconds: of processor time.
         coverage: the cells that the runs touched.
         unsure: the seeds whose orders were too many to explore; neither agreement nor disagreement.
         disagreements: shrunk, each with its seed.
@@ -37,20 +39,41 @@ class SoakReport:
     unsure: list[int] = field(factory=list[int])
     disagreements: list[tuple[int, Judgement]] = field(factory=list[tuple[int, Judgement]])
 
-    @property
-    def rate(self) -> float:
-        """Programs per second, model and run together."""
-        return self.programs / self.seconds if self.seconds else 0.0
-
     def __str__(self) -> str:
         """Return the report as text."""
+        return self.to_text()
+
+    @property
+    def rate(self) -> float:
+        """Programs per second of processor time, model and run together."""
+        return self.programs / self.seconds if self.seconds else 0.0
+
+    @property
+    def in_short(self) -> str:
+        """The report in a few words."""
+        reached = len(REACHABLE) - len(self.coverage.missing())
+        return (
+            f"{reached} of {len(REACHABLE)} cells, {len(self.disagreements)} disagreements, "
+            f"{self.rate:.0f}/s and core"
+        )
+
+    def add(self, other: "SoakReport") -> None:
+        """Add what another soak has shown."""
+        self.programs += other.programs
+        self.seconds += other.seconds
+        self.coverage.add(other.coverage.counts)
+        self.unsure += other.unsure
+        self.disagreements += other.disagreements
+
+    def to_text(self) -> str:
+        """Return the report as text, disagreements as programs that can be pasted."""
         missing = self.coverage.missing()
+        took = f"{self.seconds:.1f} s of processor time, {self.rate:.0f} programs/s"
         lines = [
-            f"{self.programs} programs from seed {self.seed} in {self.seconds:.1f} s",
-            f"{self.rate:.0f} programs a second",
+            f"{self.programs} programs, seed {self.seed}: {took}",
             f"{len(self.disagreements)} disagreements, {len(self.unsure)} with too many orders to explore",
-            f"{len(missing)} reachable cells not reached"
-            + "".join(f"\n  {cell.row} {cell.column} {cell.kind}" for cell in missing),
+            f"{len(REACHABLE) - len(missing)} of {len(REACHABLE)} cells reached"
+            + "".join(f"\n    not: {cell.row} {cell.column} {cell.kind}" for cell in missing),
             "",
             str(self.coverage),
         ]
@@ -82,12 +105,12 @@ def soak_calls(
     if seconds is None and programs is None:
         raise ValueError("a soak needs an end: seconds, programs, or both")
     report = SoakReport(seed)
-    began = time.perf_counter()
-    while (seconds is None or report.seconds < seconds) and (programs is None or report.programs < programs):
+    began, ends = time.process_time(), math.inf if seconds is None else time.monotonic() + seconds
+    while time.monotonic() < ends and (programs is None or report.programs < programs):
         number = seed + report.programs
         judgement = judge(program_of_seed(number), schedule=number)
         report.programs += 1
-        report.seconds = time.perf_counter() - began
+        report.seconds = time.process_time() - began
         report.coverage.add(judgement.cells)
         if judgement.open:
             report.unsure.append(number)
@@ -108,7 +131,7 @@ def cover_calls(*, seed: int = 0, programs: int = 60_000) -> SoakReport:
     run has touched yet. Disagreements are reported as they are, not shrunk.
     """
     report = SoakReport(seed)
-    began = time.perf_counter()
+    began = time.process_time()
     for number in range(seed, seed + programs):
         missing = report.coverage.missing()
         if not missing:
@@ -124,7 +147,7 @@ def cover_calls(*, seed: int = 0, programs: int = 60_000) -> SoakReport:
             report.unsure.append(number)
         elif not judgement.agrees:
             report.disagreements.append((number, judgement))
-    report.seconds = time.perf_counter() - began
+    report.seconds = time.process_time() - began
     return report
 
 

@@ -25,6 +25,7 @@ __all__ = [
     "Verdict",
     "permits",
     "permits_result",
+    "why_unreachable",
 ]
 
 
@@ -145,7 +146,7 @@ TIMEOUTS: Final[dict[str, tuple[str, str, str]]] = {
     "TI-19": ("the budget of an enclosing call", "in a nested call", "as the caller"),
 }
 
-KINDS: Final = ("caller", "deadline", "ambient")
+KINDS: Final = ("caller", "deadline", "ambient", "sibling", "none")
 
 
 @final
@@ -158,25 +159,29 @@ class Cell:
     kind: str
 
 
-def _reachable() -> frozenset[Cell]:
-    cells: set[Cell] = set()
-    for row, columns in CLASSIFICATION.items():
-        if row in {"CA-20", "CA-21"}:
-            continue
-        for column in columns:
-            cells.update(Cell(row, column, kind) for kind in KINDS)
-    # A batch sibling is skipped by what cancelled the batch, and by a failing neighbour (BA-11).
-    cells.update(Cell("CA-20", Column.SUCCESS, kind) for kind in (*KINDS, "sibling"))
-    # A neighbour's failure meets running calls: in their wrappers and in their bodies. Gates are asked
-    # one call at a time, beside wrappers and bodies of the calls before.
-    for row in ("CA-12", "CA-13", "CA-14", "CA-15", "CA-16", "CA-17"):
-        cells.update(Cell(row, column, "sibling") for column in CLASSIFICATION[row])
-    cells.update(Cell("CA-21", column, "none") for column in Column)
-    cells.update(Cell(row, "result", "timeout") for row in TIMEOUTS)
-    return frozenset(cells)
+def why_unreachable(row: str, kind: str) -> str | None:
+    """Return why no program reaches the cells of ``kind`` in ``row``, None if some programs do.
+
+    A failing neighbour (`BA-11`) meets calls that run. What has not entered by then is skipped, and what has
+    settled is let be; but a call nested in the body of a running one is cancelled with it (`NE-4`), whether
+    it is at its entry or in its review by then.
+    """
+    if row == "CA-21":
+        return None if kind == "none" else "the row is of calls that nothing cancels"
+    if kind == "none":
+        return "the row is of calls that something cancels"
+    if (row, kind) == ("CA-19", "sibling"):
+        return "a finalizer is synchronous, and no neighbour can fail meanwhile"
+    return None
 
 
-REACHABLE: Final = _reachable()
+REACHABLE: Final = frozenset(
+    Cell(row, column, kind)
+    for row, columns in CLASSIFICATION.items()
+    for column in columns
+    for kind in KINDS
+    if why_unreachable(row, kind) is None
+) | frozenset(Cell(row, "result", "timeout") for row in TIMEOUTS)
 """The cells that some program reaches."""
 
 

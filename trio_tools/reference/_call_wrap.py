@@ -22,14 +22,14 @@ def budgeted(bench: Bench, call: Call) -> Flow[Verdict]:
         return (yield from _wrapper(bench, call, 0, ()))
     budget = Source("timeout", deadline=bench.now + tool.timeout)
     verdict, first = yield from _proceed(bench, call, -1, (), (budget,))
-    _count(bench, call, budget, first, verdict)
+    _count(bench, call, budget, first)
     if first is None or first[1] is not budget:
         return verdict
     # TI-4, TI-5: replaced after settlement; what the body deferred stays.
     return bench.failure(call, "TOOL_TIMEOUT", cause=first[0])
 
 
-def _count(bench: Bench, call: Call, budget: Source, first: First | None, verdict: Verdict) -> None:
+def _count(bench: Bench, call: Call, budget: Source, first: First | None) -> None:
     """Note which row of the table of timeouts this was."""
     passed = budget.cause(bench.now)
     caller = bench.caller(call)
@@ -42,7 +42,7 @@ def _count(bench: Bench, call: Call, budget: Source, first: First | None, verdic
         elif not call.invoked:
             rows.append("TI-10")
         else:
-            rows.append("TI-11" if verdict.cause == passed or verdict.outcome == "failed" else "TI-12")
+            rows.append("TI-12" if call.settled_at < budget.deadline else "TI-11")
     elif passed is not None and caller is not None:
         rows.append("TI-15" if caller.until == passed.until else "TI-13")
     held = bench.kernel.held

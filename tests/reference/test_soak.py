@@ -1,0 +1,88 @@
+"""The command that holds both models against what runs, on all cores."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from trio_tools.reference import _call_soak, _program_soak
+from trio_tools.reference._cores import cores_here, spread
+from trio_tools.reference.soak import PIECE, main
+
+
+def square(number: int) -> int:
+    return number * number
+
+
+def test_work_is_spread_over_pieces_or_a_time() -> None:
+    assert list(spread(square, cores=1, pieces=4)) == [0, 1, 4, 9]
+    assert list(spread(square, cores=1, pieces=4, seconds=0)) == []
+    assert cores_here() > 0
+
+
+@pytest.mark.slow
+def test_work_is_spread_over_processes() -> None:
+    assert sorted(spread(square, cores=2, pieces=7)) == [0, 1, 4, 9, 16, 25, 36]
+
+
+def test_the_command_prints_both_reports_and_returns_zero(capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["--programs", "12", "--seed", "4", "--cores", "1", "--every", "0"])
+    printed = capsys.readouterr()
+
+    assert code == 0
+    assert "language, 1 cores" in printed.out
+    assert "calls, 1 cores" in printed.out
+    assert printed.out.count("12 programs, seed 4: ") == 2
+    assert printed.out.count("0 disagreements") == 2
+    assert "CA-16  cancelled" in printed.out
+    assert "12 language, " in printed.err
+    assert "12 calls, " in printed.err
+
+
+@pytest.mark.slow
+def test_the_same_programs_are_run_however_many_cores_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    tables: list[str] = []
+    for cores in ("1", "2"):
+        main(["calls", "--programs", str(PIECE + 50), "--seed", "9", "--cores", cores])
+        tables.append(capsys.readouterr().out.partition("cells reached")[2])
+
+    assert tables[0] == tables[1]
+
+
+def test_a_disagreement_makes_the_exit_code_one(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def disagreeing(programs: int, seed: int = 0, **_more: object) -> _program_soak.SoakReport:
+        report = _program_soak.SoakReport(seed, programs)
+        report.disagreements.append(_program_soak.Program())
+        return report
+
+    monkeypatch.setattr(_program_soak, "soak", disagreeing)
+    code = main(["language", "--programs", "1", "--cores", "1"])
+
+    assert code == 1
+    assert "1 disagreements" in capsys.readouterr().out
+
+
+def test_a_time_ends_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["calls", "--minutes", "0", "--cores", "1"]) == 0
+    assert "0 programs" in capsys.readouterr().out
+
+
+def test_reports_add_up() -> None:
+    first, second = _call_soak.soak_calls(programs=6, seed=0), _call_soak.soak_calls(programs=4, seed=6)
+    whole = _call_soak.soak_calls(programs=10, seed=0)
+    first.add(second)
+
+    assert first.programs == 10
+    assert first.coverage.counts == whole.coverage.counts
+
+
+@pytest.mark.slow
+def test_the_module_runs_as_a_command() -> None:
+    command = [sys.executable, "-m", "trio_tools.reference.soak", "--programs", "1"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    ran = subprocess.run(command, env=environment, capture_output=True, check=False)
+
+    assert ran.returncode == 0, ran.stderr

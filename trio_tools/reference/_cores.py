@@ -1,0 +1,58 @@
+"""Spreads pieces of work over the cores of the machine, in processes of their own."""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+import os
+import time
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from itertools import count
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from concurrent.futures import Future
+
+__all__ = ["cores_here", "spread"]
+
+T = TypeVar("T")
+
+
+def cores_here() -> int:
+    """Returns how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def spread(
+    work: Callable[[int], T], *, cores: int, pieces: float = math.inf, seconds: float = math.inf
+) -> Iterator[T]:
+    """Yields what `work` returns for 0, 1, 2, ... as each is done, on so many cores at once.
+
+    It ends after so many `pieces`, or begins no more of them after so many real `seconds`. On one core the
+    work is done in this process. On several, `work` and what it returns are pickled.
+    """
+    ends = time.monotonic() + seconds
+    numbers = iter(count())
+    if cores == 1:
+        for number in numbers:
+            if number >= pieces or time.monotonic() >= ends:
+                return
+            yield work(number)
+    running: set[Future[T]] = set()
+    # Forking a process that has imported trio's machinery is sound only while it has one thread.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(cores, mp_context=context) as pool:
+        submitted = 0
+        while True:
+            # One piece more than there are cores waits, so that no core does.
+            while len(running) <= cores and submitted < pieces and time.monotonic() < ends:
+                running.add(pool.submit(work, next(numbers)))
+                submitted += 1
+            if not running:
+                return
+            done, running = wait(running, return_when=FIRST_COMPLETED)
+            for future in done:
+                yield future.result()
