@@ -49,6 +49,7 @@ from ._result import CancelCause, CauseKind, Settlement, ToolOutcome, ToolResult
 from ._scope import CallScope, ScopeView, open_call_scope
 from ._timeout import enforce_timeouts
 from ._tool import Effect, FunctionTool, Tool, tool
+from ._version import __version__ as __version__
 
 __all__ = [
     "TOOL_ABORTED",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -67,7 +68,7 @@ def test_the_batch_ends_in_every_way_and_is_recorded(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     monkeypatch.chdir(repository)
-    store = tmp_path / "state" / "runs.sqlite3"
+    store = tmp_path / "runs.sqlite3"
 
     status = main(["demo", "--json", "--store", str(store)])
     report = json.loads(capsys.readouterr().out)
@@ -106,6 +107,8 @@ def test_without_a_repository_a_small_one_is_made_and_removed(
     assert str(tmp_path / "state" / "trio-tools" / "runs.sqlite3") in said.out
     assert "TOOL_TIMEOUT" in said.out
     assert "toolCause=deadline:timeout" in said.out
+    assert "UTC, ended\n" in said.out
+    assert re.search(r"^Look at it again: .* runs show demo-[\w-]+$", said.out, re.MULTILINE)
     assert 'read_file says: invalid arguments: "limit" must be an integer' in said.out
     assert "running wait_for_commit ...\n" in said.err
 

@@ -6,20 +6,36 @@ import importlib.util
 import os
 import subprocess
 import sys
-from importlib.metadata import PackageNotFoundError
+import tomllib
 from pathlib import Path
 
 import pytest
 
+import trio_tools
 from trio_tools.cli import main
 
+ROOT = Path(__file__).parents[2]
 
-@pytest.mark.parametrize("command", ["demo", "call", "serve"])
+
+@pytest.mark.parametrize("command", ["demo", "call", "serve", "runs"])
 def test_each_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([command, "--help"]) == 0
     said = capsys.readouterr().out
 
     assert said.startswith(f"usage: trio-tools {command}")
+    assert "exit code" in said
+    assert "130 if interrupted" in said
+
+
+@pytest.mark.parametrize("command", ["demo", "call", "serve", "runs"])
+def test_each_option_takes_one_line_of_the_help(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main([command, "--help"]) == 0
+    options = capsys.readouterr().out.partition("\noptions:\n")[2].partition("\n\n")[0].splitlines()
+
+    assert all(line.startswith("  -") for line in options)
 
 
 def test_the_help_lists_the_commands_and_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
@@ -39,8 +55,11 @@ def test_a_wrong_usage_is_2(arguments: list[str], capsys: pytest.CaptureFixture[
 
 
 def test_the_version_is_that_of_the_distribution(capsys: pytest.CaptureFixture[str]) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
     assert main(["--version"]) == 0
-    assert capsys.readouterr().out.startswith("trio-tools ")
+    assert capsys.readouterr().out == f"trio-tools {trio_tools.__version__}\n"
+    assert trio_tools.__version__ == project["version"]
 
 
 def test_the_arguments_of_the_process_are_the_default(
@@ -80,18 +99,6 @@ def test_what_the_library_logs_is_shown_to_who_asks(
     assert "Traceback" not in capsys.readouterr().err
     assert main(["--verbose", "call", f"{file}:burn", "burn"]) == 1
     assert "Traceback" in capsys.readouterr().err
-
-
-def test_a_distribution_that_is_not_installed_has_no_version(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def missing(name: str) -> str:
-        raise PackageNotFoundError(name)
-
-    monkeypatch.setattr("trio_tools.cli._main.version", missing)
-
-    assert main(["--version"]) == 0
-    assert capsys.readouterr().out == "trio-tools unknown\n"
 
 
 def test_commands_that_are_not_installed_are_not_offered(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import io
 import sys
+from typing import Any
 
 import pytest
 import trio
 import trio.testing
 
-from trio_tools import CancelCause, CauseKind, ImageContent, Registry, TextContent, ToolResult
+from trio_tools import CancelCause, CauseKind, ImageContent, Registry, TextContent, ToolContext, ToolResult
 from trio_tools.cli._progress import ProgressLine
 from trio_tools.cli._report import cause_of, print_table, result_to_json
 from trio_tools.cli._state import default_store
@@ -116,6 +117,49 @@ async def test_the_progress_line_shows_what_runs_and_is_wiped(
 
     assert "\r\x1b[2Krunning: bake 0.5s" in out.getvalue()
     assert out.getvalue().endswith("\r\x1b[2K")
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ((3, 8, "eggs"), "bake 0.5s (3/8 eggs)"),
+        ((0.25,), "bake 0.5s (0.25)"),
+        ((1, None, "a\x1b[31m\nb"), "bake 0.5s (1 a [31m b)"),
+        (("half", "all"), "bake 0.5s (?/?)"),
+    ],
+)
+async def test_the_progress_line_shows_how_far_a_tool_says_it_is(
+    said: tuple[Any, ...],
+    shown: str,
+    autojump_clock: trio.testing.MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from tests.mcp.helpers import call
+
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "80")
+    registry = Registry()
+    out = Terminal()
+    line = ProgressLine(out, registry.statistics)
+    registry.wrap(line.wrap)
+
+    @registry.tool
+    async def bake(ctx: ToolContext) -> str:
+        """Take a second."""
+        ctx.progress(*said)
+        await trio.sleep(1)
+        return "cake"
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(line.draw)
+        await call(registry, "bake")
+        monkeypatch.setenv("COLUMNS", "12")
+        await call(registry, "bake")
+        nursery.cancel_scope.cancel()
+    lines = out.getvalue().split("\r\x1b[2K")
+
+    assert f"running: {shown}" in lines
+    assert max(map(len, lines[len(lines) // 2 + 2 :])) == 11
 
 
 @pytest.mark.parametrize("out", [io.StringIO(), Terminal()], ids=["no terminal", "a dumb one"])

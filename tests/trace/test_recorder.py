@@ -478,7 +478,7 @@ async def test_a_second_trace_of_a_run_starts_no_write(target: str) -> None:
             results.append(await call(first, "pay", {"seconds": 0.0}))
             results.append(await call(second, "pay", {"seconds": 0.0}))
 
-    with pytest.raises(RunStoreError, match="another writer"):
+    with pytest.raises(RunStoreError, match="there is a run 'r' already"):
         await run()
 
     assert [result.code for result in results] == [None, "POLICY_ERROR"]

@@ -105,7 +105,7 @@ async def test_a_second_writer_of_a_run_fails_and_does_not_interleave(
             put(first, "2")
             loaded.extend(await payloads_of(store, "r"))
 
-    with pytest.raises(RunStoreError, match="another writer"):
+    with pytest.raises(RunStoreError, match="there is a run 'r' already"):
         await write_as_two()
 
     assert loaded == [(0, "1"), (1, "2")]
@@ -125,7 +125,7 @@ async def test_two_writers_that_begin_at_once_are_told_apart(target: str) -> Non
             put(first, "1")
             loaded.extend(await payloads_of(store, "r"))
 
-    with pytest.raises(RunStoreError, match="another writer"):
+    with pytest.raises(RunStoreError, match="there is a run 'r' already"):
         await write_as_two()
 
     assert loaded == [(0, "1")]
@@ -136,7 +136,7 @@ async def test_a_writer_in_another_store_fails_as_well(shared_target: str) -> No
     async with open_store(shared_target) as store:
         put(store.writer("r"), "1")
         await store.flush()
-        with pytest.raises(RunStoreError, match="another writer"):
+        with pytest.raises(RunStoreError, match="there is a run 'r' already"):
             async with open_store(shared_target) as other:
                 put(other.writer("r"), "intruder")
         loaded = await payloads_of(store, "r")
@@ -635,3 +635,15 @@ def test_a_postgres_database_that_is_closed_says_so(postgres_url: str) -> None:
     database.close()
     with pytest.raises(RunStoreError, match="closed"):
         database.read("SELECT 1")
+
+
+@pytest.mark.parametrize("create", [True, False])
+async def test_the_folder_of_a_store_is_not_made(tmp_path: Path, create: bool) -> None:
+    path = tmp_path / "runz" / "runs.db"
+    error: type[Exception] = RunStoreError if create else FileNotFoundError
+
+    with pytest.raises(error, match="there is no folder" if create else "no store at"):
+        async with open_store(path, create=create):
+            pass
+
+    assert not (tmp_path / "runz").exists()

@@ -22,7 +22,8 @@ examples:
   trio-tools call mcp:mcp-server-git git_status '{"repo_path": "."}' --timeout 5
 
 The text of the result goes to standard output. A call that does not end ok
-says why on standard error, and the exit code is 1."""
+says why on standard error. The exit code is 0 if the call ended ok, 1 if not or
+if it could not be made, 2 for arguments that are no JSON, 130 if interrupted."""
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -41,7 +42,7 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="JSON",
         nargs="?",
         default="{}",
-        help="its arguments, a JSON object; - reads them from standard input; none by default",
+        help="its arguments, an object; - reads them from standard input",
     )
     parser.add_argument(
         "--timeout",

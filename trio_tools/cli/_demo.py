@@ -5,6 +5,7 @@ import json
 import math
 import os
 import secrets
+import shlex
 import sys
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -34,6 +35,7 @@ from ._demo_repository import open_repository
 from ._demo_tools import local_tools
 from ._failure import FINE, FOUND, CommandError, one_line
 from ._interrupt import run_until_interrupted
+from ._program import how_it_was_started
 from ._progress import ProgressLine
 from ._report import cause_of, cause_to_json, print_table
 from ._state import default_store
@@ -56,7 +58,7 @@ the table says of each how it ended, which rule decided, whether its body ran,
 how long, and what cancelled it.
 
 The run is stored in a SQLite file. The exit code is 0 if each call ended as
-it should."""
+it should, 1 if one did not or the demo could not run, 130 if interrupted."""
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -64,18 +66,20 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "demo",
         help="run the main job on real tools: a batch, a deadline, a cancellation, a record",
-        description=_ABOUT,
+        description=f"{_ABOUT}\n\nWithout --store that is\n  {default_store()}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
         "--store",
         metavar="FILE",
         type=Path,
-        help=f"the SQLite file to store the run in (default: {default_store()})",
+        help="the SQLite file to store the run in",
     )
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument("--json", action="store_true", help="print JSON instead of the table")
-    shape.add_argument("--timeline", action="store_true", help="print the run as it was recorded as well")
+    shape.add_argument(
+        "--timeline", action="store_true", help="print the table, and the run as it was recorded"
+    )
 
 
 @frozen
@@ -191,7 +195,9 @@ def run(args: argparse.Namespace) -> int:
         try:
             async with open_repository(Path.cwd()) as (root, file), _open_store(store) as runs:
                 rows = await _run_batch(root, file, RunTrace(run_id, store=runs))
-                if args.timeline:
+            if args.timeline:
+                # Only now has the run ended.
+                async with _open_store(store) as runs:
                     timeline = render(await RunTimeline.load(runs, run_id))
         finally:
             if trio.current_effective_deadline() == -math.inf:
@@ -210,10 +216,11 @@ def run(args: argparse.Namespace) -> int:
 @asynccontextmanager
 async def _open_store(path: Path) -> AsyncGenerator[RunStore]:
     advice = "name another file with --store"
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise CommandError(f"the run cannot be stored in {path}: {error.strerror}; {advice}") from None
+    if path == default_store():
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise CommandError(f"the run cannot be stored in {path}: {error.strerror}; {advice}") from None
     try:
         async with open_store(path) as store:
             yield store
@@ -238,6 +245,7 @@ async def _run_batch(root: Path, file: str, trace: RunTrace) -> list[_Row]:
             _server(root), name=_SERVER, grace=0.5, concurrency_safe=reading
         ) as remote:
             registry = Registry()
+            progress.statistics = registry.statistics
             for tool in (*local_tools(root, waiting.set), *remote):
                 registry.register(tool)
             registry.wrap(progress.wrap)
@@ -289,4 +297,5 @@ def _print(rows: Sequence[_Row], root: Path, store: Path, run_id: str, *, as_jso
         if not row.as_meant:
             print(f"NOT AS MEANT: {row.tool} should have ended {row.meant}")
     print(f"Recorded as run {run_id} in {store}")
-    print(f"Look at it again: trio-tools runs show {run_id} --store {store}")
+    where = "" if store == default_store() else f" --store {shlex.quote(str(store))}"
+    print(f"Look at it again: {how_it_was_started()} runs show {run_id}{where}")

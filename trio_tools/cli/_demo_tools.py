@@ -48,11 +48,14 @@ def local_tools(root: Path, on_wait: Callable[[], None]) -> tuple[Tool, ...]:
     ) -> list[str]:
         """Return the places, as path:line, where a text occurs in the repository's files."""
         places: list[str] = []
+        searched = 0
         for folder, folders, files in os.walk(root):
             folders[:] = sorted(set(folders) - _SKIPPED)
             for name in sorted(files):
                 # This body runs in a worker thread: it is asked to stop here, and nowhere else.
                 ctx.check_cancelled()
+                ctx.progress(searched, message="files searched")
+                searched += 1
                 path = Path(folder, name)
                 try:
                     lines = path.read_text(encoding="utf-8").splitlines()

@@ -8,10 +8,11 @@ import os
 import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from importlib.metadata import PackageNotFoundError, version
 from typing import Final, cast
 
 from attrs import frozen
+
+from trio_tools import __version__
 
 from ._command import CommandModule
 from ._failure import FOUND, INTERRUPTED, CommandError, one_line
@@ -24,10 +25,10 @@ Tool calls under structured concurrency: a cancelled call stops, nothing of it
 is left running, and the record says what happened."""
 _EXIT_CODES: Final = """\
 exit codes:
-  0  fine
-  1  findings, a call that did not end ok, or work that could not be done
-  2  usage
-  3  unresolved: a check could not come to a verdict
+  0    fine
+  1    findings, a call that did not end ok, or work that could not be done
+  2    usage
+  3    unresolved: a check could not come to a verdict
   130  interrupted; what was running has been cancelled and has ended"""
 
 
@@ -91,7 +92,7 @@ def _run(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--verbose", "-v", action="store_true", help="print on standard error what the library logs"
     )
-    parser.add_argument("--version", action="version", version=f"{_PROGRAM} {_version()}")
+    parser.add_argument("--version", action="version", version=f"{_PROGRAM} {__version__}")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     module: CommandModule | None = None
     for command in _COMMANDS:
@@ -136,10 +137,3 @@ class _Warnings(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         if record.levelno == logging.WARNING and record.name.split(".")[0] == __name__.split(".")[0]:
             print(f"{_PROGRAM}: {one_line(record.getMessage())}", file=sys.stderr)
-
-
-def _version() -> str:
-    try:
-        return version(_PROGRAM)
-    except PackageNotFoundError:
-        return "unknown"

@@ -1,6 +1,7 @@
 """A line that shows what is running, for the person who waits."""
 
 import os
+import shutil
 import sys
 from collections.abc import Awaitable, Callable
 from typing import Final, TextIO, final
@@ -8,7 +9,9 @@ from typing import Final, TextIO, final
 import trio
 from attrs import define, field
 
-from trio_tools import DispatchExecution, ToolResult
+from trio_tools import DispatchExecution, Progress, RegistryStatistics, ToolResult
+
+from ._failure import one_line
 
 __all__ = ["ProgressLine"]
 
@@ -21,11 +24,13 @@ _ERASE: Final = "\r\x1b[2K"
 class ProgressLine:
     """What is running, in one line that is drawn over itself; on no terminal, a line for each start.
 
-    Its `wrap` is a wrapper: registered on a layer, it sees the calls of the layer begin and end.
+    Its `wrap` is a wrapper: registered on a layer, it sees the calls of the layer begin and end. How far
+    they are, if they tell, is read from the statistics of the registry.
     """
 
     _out: TextIO = field(factory=lambda: sys.stderr)
-    _running: dict[object, tuple[str, float]] = field(factory=dict[object, tuple[str, float]], init=False)
+    statistics: Callable[[], RegistryStatistics] | None = None
+    _running: dict[str, tuple[str, float]] = field(factory=dict[str, tuple[str, float]], init=False)
 
     @property
     def _drawable(self) -> bool:
@@ -37,13 +42,25 @@ class ProgressLine:
         proceed: Callable[[DispatchExecution], Awaitable[ToolResult]],
     ) -> ToolResult:
         """Show the call while it runs."""
-        self._running[execution.token] = (execution.name, trio.current_time())
+        self._running[execution.call_id] = (execution.name, trio.current_time())
         if not self._drawable:
             print(f"running {execution.name} ...", file=self._out)
         try:
             return await proceed(execution)
         finally:
-            del self._running[execution.token]
+            del self._running[execution.call_id]
+
+    def _line(self) -> str:
+        now = trio.current_time()
+        calls = () if self.statistics is None else self.statistics().calls
+        progress = {call.call_id: call.progress for call in calls}
+        words = [
+            f"{name} {now - since:.1f}s{_how_far(progress.get(call_id))}"
+            for call_id, (name, since) in self._running.items()
+        ]
+        line = "running: " + ", ".join(words) if words else ""
+        # A line that wraps cannot be drawn over.
+        return line[: max(0, shutil.get_terminal_size().columns - 1)]
 
     async def draw(self) -> None:
         """Draw the line again and again, until cancelled; on no terminal, do nothing."""
@@ -51,11 +68,23 @@ class ProgressLine:
             await trio.sleep_forever()
         try:
             while True:  # noqa: ASYNC110  (a clock is drawn)
-                now = trio.current_time()
-                words = [f"{name} {now - since:.1f}s" for name, since in self._running.values()]
-                self._out.write(_ERASE + ("running: " + ", ".join(words) if words else ""))
+                self._out.write(_ERASE + self._line())
                 self._out.flush()
                 await trio.sleep(_TICK_SECONDS)
         finally:
             self._out.write(_ERASE)
             self._out.flush()
+
+
+def _how_far(progress: Progress | None) -> str:
+    if progress is None:
+        return ""
+    # Whatever a tool says of itself, it is drawn in one line that steers no terminal.
+    total = "" if progress.total is None else f"/{_number(progress.total)}"
+    message = "" if progress.message is None else f" {one_line(str(progress.message))}"
+    shown = f" ({_number(progress.done)}{total}{message})"
+    return "".join(char if char.isprintable() else " " for char in shown)
+
+
+def _number(value: object) -> str:
+    return f"{value:g}" if isinstance(value, int | float) else "?"

@@ -38,7 +38,10 @@ process that executes the run notices within about a second.
   trio-tools runs
   trio-tools runs show nightly-42 --outcome cancelled
   trio-tools runs html nightly-42 > nightly-42.html
-  trio-tools runs cancel nightly-42"""
+  trio-tools runs cancel nightly-42
+
+The exit code is 1 if there is no such store or run, or if the run has ended or
+was asked before, so that it cannot be cancelled; 130 if interrupted."""
 
 _OUTCOMES: Final = ("ok", "failed", "cancelled", "unknown")
 
@@ -48,7 +51,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "runs",
         help="list recorded runs, or show what happened in one",
-        description=_ABOUT,
+        description=f"{_ABOUT}\n\nWithout --store the runs are those in\n  {default_store()}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
@@ -56,24 +59,26 @@ def add_parser(subparsers: Subparsers) -> None:
         nargs="?",
         choices=("list", "show", "html", "cancel"),
         default="list",
-        help="what to do (default: %(default)s)",
+        help="list (the default), show, html or cancel",
+        metavar="ACTION",
     )
-    parser.add_argument(
-        "run", nargs="?", metavar="RUN", help="the run to show, to write as a page, or to cancel"
-    )
+    parser.add_argument("run", nargs="?", metavar="RUN", help="the id of the run to show, write, or cancel")
     parser.add_argument(
         "--store",
         metavar="FILE",
-        help=f"a SQLite file, or a postgresql:// URL (default: {default_store()})",
+        help="a SQLite file, or a postgresql:// URL",
     )
     parser.add_argument(
-        "--language", choices=("en", "de"), default=_language(), help="of the labels (default: %(default)s)"
+        "--language", choices=("en", "de"), default=_language(), help="of the labels (default: yours)"
     )
     parser.add_argument(
-        "--outcome", choices=_OUTCOMES, help="only what ended so; of the list, runs in which something did"
+        "--outcome",
+        choices=_OUTCOMES,
+        metavar="OUTCOME",
+        help="only what ended ok, failed, cancelled or unknown",
     )
     parser.add_argument(
-        "--limit", type=int, default=50, metavar="N", help="list at most N runs (default: %(default)s)"
+        "--limit", type=int, default=50, metavar="N", help="list at most N runs (default: 50)"
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
 

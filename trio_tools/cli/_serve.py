@@ -16,7 +16,8 @@ examples:
   trio-tools call mcp:'trio-tools serve examples/files.py:TOOLS' read_file '{"path": "README.md"}'
 
 What the tools print goes to standard error. A request that the client gives
-up is cancelled and not answered; when the client goes away, all of them are."""
+up is cancelled and not answered; when the client goes away, all of them are.
+The exit code is then 0; 1 if the target cannot be served, 130 if interrupted."""
 
 
 def add_parser(subparsers: Subparsers) -> None:

@@ -6,7 +6,17 @@ from typing import Any, Final, LiteralString, cast, final
 
 import psycopg
 
-from ._sql import CLAIM, MIGRATIONS, OWNER, Claim, Parameters, RunStoreError, Statement, StoreVersionError
+from ._sql import (
+    CLAIM,
+    MIGRATIONS,
+    OWNER,
+    Claim,
+    Parameters,
+    RunStoreError,
+    Statement,
+    StoreVersionError,
+    run_exists,
+)
 
 __all__ = ["PostgresDatabase"]
 
@@ -59,7 +69,7 @@ class PostgresDatabase:
                 cursor.execute(_query(CLAIM), claim)
                 cursor.execute(_query(OWNER), claim[:1])
                 if cursor.fetchone() != (claim[1],):
-                    raise RunStoreError(f"run {claim[0]!r} already has another writer")
+                    raise run_exists(claim[0])
             for sql, rows in statements:
                 cursor.executemany(_query(sql), rows)
 

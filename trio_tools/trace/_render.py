@@ -73,7 +73,7 @@ def _entry(entry: TimelineEntry) -> dict[str, object]:
         "tool": entry.tool or "",
         "round": entry.round,
         "durationMs": entry.duration_ms,
-        "details": entry.details_text,
+        "details": dict(entry.details),
         "callId": span.call_id,
         "parentCallId": span.parent_call_id,
         "layer": span.layer,

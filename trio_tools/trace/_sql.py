@@ -28,6 +28,7 @@ __all__ = [
     "RunStoreError",
     "Statement",
     "StoreVersionError",
+    "run_exists",
 ]
 
 Parameters: TypeAlias = Sequence[object]
@@ -39,6 +40,13 @@ Claim: TypeAlias = tuple[str, str, float]
 
 class RunStoreError(Exception):
     """A store could not do what was asked of it; the cause is the database's own error."""
+
+
+def run_exists(run_id: str) -> RunStoreError:
+    """Returns the error of whoever would write a run that somebody else has begun (`TR-10`)."""
+    return RunStoreError(
+        f"there is a run {run_id!r} already, and a run has one writer: choose another run id"
+    )
 
 
 class StoreVersionError(RunStoreError):

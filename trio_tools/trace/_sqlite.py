@@ -17,6 +17,7 @@ from ._sql import (
     RunStoreError,
     Statement,
     StoreVersionError,
+    run_exists,
 )
 
 __all__ = ["SqliteDatabase", "Synchronous"]
@@ -54,10 +55,8 @@ class SqliteDatabase:
 
         Raises:
             StoreVersionError: a newer version of the library wrote the file.
-            RunStoreError: the file is no store.
+            RunStoreError: the file is no store, or its folder does not exist.
         """
-        if not self._in_memory:
-            Path(self._path).parent.mkdir(parents=True, exist_ok=True)
         self._writer = self._connect()
         try:
             _migrate(self._writer)
@@ -80,7 +79,10 @@ class SqliteDatabase:
         except sqlite3.Error as error:
             if connection is not None:
                 connection.close()
-            raise RunStoreError(f"{self._path} cannot be opened as a store: {error}") from error
+            # SQLite says the same of everything that it cannot open.
+            folder = Path(self._path).parent
+            why = error if folder.is_dir() else f"there is no folder {folder}"
+            raise RunStoreError(f"{self._path} cannot be opened as a store: {why}") from error
         return connection
 
     def write(self, claims: Iterable[Claim], statements: Iterable[Statement]) -> None:
@@ -91,7 +93,7 @@ class SqliteDatabase:
             for claim in claims:
                 connection.execute(CLAIM, claim)
                 if connection.execute(OWNER, claim[:1]).fetchone() != (claim[1],):
-                    raise RunStoreError(f"run {claim[0]!r} already has another writer")
+                    raise run_exists(claim[0])
             for sql, rows in statements:
                 if sql is INSERT_EVENT:
                     _insert_many(connection, rows)

@@ -116,7 +116,7 @@ async def open_store(
     unless the block itself raised.
 
     Args:
-        path_or_url: where the runs are, or will be, stored.
+        path_or_url: where the runs are, or will be, stored. The folder of a file must exist.
         create: whether a SQLite file that does not exist is made.
         synchronous: for SQLite; ``full`` survives a power cut, ``normal`` a crash of the program only.
 

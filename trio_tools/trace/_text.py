@@ -101,13 +101,11 @@ def print_timeline(timeline: RunTimeline, language: Language, console: "Console"
 
     words = labels(language)
     unknown = timeline.counts.unknown > 0
-    columns = [*_columns(words, unknown=unknown)[:-1]]
-    columns.insert(3, (words["runs.detail.tool"], "left"))
+    columns = _columns(words, unknown=unknown)[:-1]
     rows: list[list[tuple[str, str]]] = []
     for entry in timeline.entries:
         cells = _cells(entry, words, unknown=unknown)[:-1]
         cells[1] = (cells[1][0][-8:], "dim")
-        cells.insert(3, (escape(entry.tool or ""), "bold"))
         rows.append(cells)
     table = [[(title, "dim") for title, _ in columns], *rows]
     widths = [max(_width(text) for text, _ in cells) for cells in zip(*table, strict=True)]
@@ -135,7 +133,7 @@ def _title(run: RunRow, words: Mapping[str, str]) -> list[tuple[str, str]]:
 
 def _columns(words: Mapping[str, str], *, unknown: bool) -> list[Column]:
     right = {"sequence", "round", "milliseconds"}
-    names = ["sequence", "time", "kind", "outcome", "round", "milliseconds", "details"]
+    names = ["sequence", "time", "kind", "tool", "outcome", "round", "milliseconds", "details"]
     if unknown:
         names.insert(-1, "effect")
     return [(words[f"runs.detail.{name}"], "right" if name in right else "left") for name in names]
@@ -147,6 +145,7 @@ def _cells(entry: TimelineEntry, words: Mapping[str, str], *, unknown: bool) -> 
         ("" if entry.sequence is None else str(entry.sequence), "dim"),
         (utc(entry.second), ""),
         (words.get(f"runs.detail.kind.{entry.kind}") or escape(entry.kind), ""),
+        (escape(entry.tool or ""), "bold"),
         ("", "") if outcome is None else (words[outcome_key(outcome)], _STYLES[outcome]),
         ("" if entry.round is None else str(entry.round), ""),
         ("" if entry.duration_ms is None else str(entry.duration_ms), ""),

@@ -35,6 +35,7 @@ from ._sql import (
     Parameters,
     RunStoreError,
     Statement,
+    run_exists,
 )
 
 __all__ = ["RowQueue", "RunWriter", "StoreStatistics", "Unit"]
@@ -328,7 +329,7 @@ class _Transaction:
         run_id = writer.run_id
         if not writer.claimed and self.claims.setdefault(run_id, writer.claim) is not writer.claim:
             # Two writers of one run in one group: written apart, the later one fails.
-            raise RunStoreError(f"run {run_id!r} already has another writer")
+            raise run_exists(run_id)
         writer.transaction = self
         writer.sequence = writer.next_sequence
         self.writers.append(writer)
