@@ -259,6 +259,52 @@ def test_what_an_uncoded_exception_said_can_be_masked() -> None:
     assert pickle.loads(pickle.dumps(refused)).masked("hidden") == refused.masked("hidden")
 
 
+@attrs.frozen
+class Checked:
+    kind: str = attrs.field(validator=attrs.validators.in_(["a", "b"]))
+    size: Any = attrs.field(default=1, validator=attrs.validators.instance_of(int))
+
+
+class TornError(Exception):
+    __notes__ = 5  # type: ignore[assignment]
+
+    def add_note(self, _note: str, /) -> None:
+        raise RuntimeError("no")
+
+
+class UnsaidError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no")
+
+
+@attrs.frozen
+class Raises:
+    what: int
+
+    def __attrs_post_init__(self) -> None:
+        raise (TornError("torn"), UnsaidError(), StopIteration("stop"), ExceptionGroup("two", [OSError()]))[
+            self.what
+        ]
+
+
+def builds(p: list[Checked | Raises]) -> None: ...
+
+
+@pytest.mark.rule("JS-5", "JS-9")
+def test_whatever_a_class_of_the_author_raises_is_told_at_its_place() -> None:
+    arguments = [{"kind": "c"}, {"kind": "a", "size": "x"}, *({"what": what} for what in range(4))]
+    refused = violations(plan_arguments(builds), {"p": arguments})
+
+    assert refused.items == (
+        "\"p[0]\": 'kind' must be in ['a', 'b'] (got 'c')",
+        "\"p[1]\": 'size' must be <class 'int'> (got 'x' that is a <class 'str'>).",
+        '"p[2]": torn',
+        '"p[3]": <unprintable UnsaidError>',
+        '"p[4]": stop',
+        '"p[5]": two (1 sub-exception)',
+    )
+
+
 @pytest.mark.rule("JS-11")
 def test_masking_leaves_the_words_of_the_library() -> None:
     refused = violations(plan_arguments(picks), {"p": 1, "q": ["x"] * 3000})

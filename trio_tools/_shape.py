@@ -389,17 +389,24 @@ def explain_entries(
 
 def explain_build(error: Exception, place: Place, report: Report) -> None:
     """Adds what the author's own classes refused, each with its place."""
-    tree: Any = error
-    named, own = tree.group_exceptions() if isinstance(error, cattrs.BaseValidationError) else ((), (error,))
-    for inner, note in named:
-        key = (
-            note.index
-            if isinstance(note, cattrs.IterableValidationNote)
-            else note.name.removeprefix("field_")
-        )
-        explain_build(inner, place.member(key), report)
-    for inner in own:
-        report.refused(place, inner)
+    if not isinstance(error, cattrs.BaseValidationError):
+        report.refused(place, error)
+        return
+    for inner in error.exceptions:
+        key = _key_noted(inner)
+        explain_build(inner, place if key is None else place.member(key), report)
+
+
+def _key_noted(error: Exception) -> str | int | None:
+    """Returns where in its container an error arose, as `cattrs` and `_build_all` have noted it."""
+    # The attribute is open to everybody, and so may hold anything.
+    notes: object = getattr(error, "__notes__", ())
+    for note in cast("list[object]", notes) if isinstance(notes, list) else ():
+        if isinstance(note, cattrs.IterableValidationNote):
+            return note.index
+        if isinstance(note, cattrs.AttributeValidationNote):
+            return note.name.removeprefix("field_")
+    return None
 
 
 def _build_pair(pair: tuple[Shape, Any]) -> Any:

@@ -8,7 +8,7 @@ the lines have filled as much as a result publishes of a text by default, the re
 from collections.abc import Callable
 from typing import Final, final
 
-from attrs import define, field
+from attrs import Attribute, define, field
 
 from ._errors import ToolError, text_of
 from ._json import JsonValue, to_json_text
@@ -78,6 +78,15 @@ class Place:
         # Paths start at the root without naming it.
         steps[-1] = steps[-1].removeprefix(".")
         return clipped("".join(reversed(steps)), _SHOWN)
+
+
+def _said_by(error: Exception) -> str:
+    # The validators of attrs put what they say before what they looked at, none of which is for a reader.
+    match error.args:
+        case (str() as text, Attribute(), *_):
+            return str.__str__(text)
+        case _:
+            return text_of(error)
 
 
 @final
@@ -156,7 +165,7 @@ class Report:
         """Adds that the author's own class did not accept the value."""
         self._add(
             place,
-            lambda name: f'"{name}": {clipped(text_of(error), _SHOWN)}',
+            lambda name: f'"{name}": {clipped(_said_by(error), _SHOWN)}',
             quotes=not isinstance(error, ToolError),
         )
 
