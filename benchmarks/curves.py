@@ -68,13 +68,15 @@ class Curve:
     limit: float | None = None
 
     @property
-    def growth(self) -> float:
-        judged = [point for point in self.points if point.size >= self.since] or [self.points[-1]]
-        return max(point.value for point in judged[1:] or judged) / judged[0].value
+    def growth(self) -> float | None:
+        """How many times the first point's value the highest of the others has; None where there is but one."""
+        first, *others = [point.value for point in self.points if point.size >= self.since] or [0.0]
+        return max(others) / first if others else None
 
     @property
     def flat(self) -> bool | None:
-        return None if self.limit is None else self.growth <= self.limit
+        growth = self.growth
+        return None if self.limit is None or growth is None else growth <= self.limit
 
 
 At = Callable[[int], AsyncContender]

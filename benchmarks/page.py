@@ -122,7 +122,7 @@ def _curve(curve: Curve) -> list[str]:
         curve.title,
         f"{curve.axis}, {curve.unit}",
         points,
-        "" if curve.limit is None else f"{curve.growth:.2f}",
+        "" if curve.limit is None or curve.growth is None else f"{curve.growth:.2f}",
         {True: "yes", False: "**no**", None: ""}[curve.flat],
     ]
 

@@ -131,6 +131,7 @@ def test_growth_is_judged_from_where_a_curve_says_to_its_highest_point() -> None
     assert curve.flat is False
     assert evolve(curve, limit=1.5).flat is True
     assert evolve(curve, limit=None).flat is None
+    assert evolve(curve, since=100_000).flat is None, "one point says nothing of growth"
 
 
 def test_a_goal_is_a_ceiling_or_a_floor() -> None:
