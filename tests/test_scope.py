@@ -1455,11 +1455,11 @@ async def test_a_call_that_has_ended_leaves_nothing_with_its_scope(autojump_cloc
     async with open_call_scope() as scope:
         await wait_all_tasks_blocked()
         lifetime = lifetime_of(scope)
-        before = set(lifetime._fused), set(lifetime._calls), set(lifetime._children)
+        before = set(lifetime.fused), set(lifetime._calls), set(lifetime._children)
         async with scope.open_child(name="child") as child:
             await registry.execute(call(child, "nap", seconds=1))
         await registry.execute(call(scope, "nap", seconds=1))
-        after = set(lifetime._fused), set(lifetime._calls), set(lifetime._children)
+        after = set(lifetime.fused), set(lifetime._calls), set(lifetime._children)
 
     assert before == after
 

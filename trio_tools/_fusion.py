@@ -23,20 +23,17 @@ class Source(Protocol):
         """The time before which it has not cancelled: its deadline, and minus infinity once it has."""
         ...
 
+    @property
+    def fused(self) -> "dict[FusedScope, None] | None":
+        """The scopes that it cancels directly; None where trio does: deadlines and ambient scopes."""
+        ...
+
     def cause_at(self, now: float, /) -> CancelCause | None:
         """Return the cause of this source's cancellation, exact at ``now``, or None."""
         ...
 
     def deadline_at(self, now: float, /) -> float:
         """Return the time at which this source cancels by itself, infinity when it does not."""
-        ...
-
-    def attach(self, fused: "FusedScope", /) -> None:
-        """Cancel ``fused`` directly from now on."""
-        ...
-
-    def detach(self, fused: "FusedScope", /) -> None:
-        """Leave ``fused`` alone from now on."""
         ...
 
 
@@ -73,6 +70,7 @@ class DeadlineSource:
     """
 
     __slots__ = ("horizon", "name")
+    fused: "dict[FusedScope, None] | None" = None
 
     def __init__(self, horizon: float, name: str) -> None:
         self.horizon: Final = horizon
@@ -85,12 +83,6 @@ class DeadlineSource:
     def deadline_at(self, _now: float, /) -> float:
         """Return the deadline."""
         return self.horizon
-
-    def attach(self, _fused: "FusedScope", /) -> None:
-        """Do nothing: trio keeps the deadline of the fused scope."""
-
-    def detach(self, _fused: "FusedScope", /) -> None:
-        """Do nothing."""
 
 
 @final
@@ -124,7 +116,8 @@ class FusedScope:
         if self._spans is not None:
             self._spans.append(self)
         for source in self.sources:
-            source.attach(self)
+            if source.fused is not None:
+                source.fused[self] = None
         if not self._borrowed:
             self.trio_scope.__enter__()
         elif (horizon := self._horizon()) < math.inf:
@@ -137,7 +130,8 @@ class FusedScope:
         if self._spans is not None:
             self._spans.remove(self)
         for source in self.sources:
-            source.detach(self)
+            if source.fused is not None:
+                source.fused.pop(self, None)
         if not self._borrowed:
             # It absorbs nothing: what a `trio.Cancelled` means is for the call to say.
             self.trio_scope.__exit__(None, None, None)
@@ -159,6 +153,7 @@ class Ambient:
         cause: the cause once one was observed; it is final.
     """
 
+    fused: "dict[FusedScope, None] | None" = None
     name: str = "ambient"
     enclosing: "Enclosing | None" = None
     horizon: float = math.inf
@@ -226,12 +221,6 @@ class Ambient:
     def deadline_at(self, _now: float, /) -> float:
         """Return infinity: trio itself keeps the deadlines of ambient scopes."""
         return math.inf
-
-    def attach(self, _fused: FusedScope, /) -> None:
-        """Do nothing: ambient scopes reach the code they surround by nesting."""
-
-    def detach(self, _fused: FusedScope, /) -> None:
-        """Do nothing."""
 
 
 @final

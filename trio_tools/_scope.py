@@ -89,7 +89,7 @@ class Lifetime:
     cause: CancelCause | None = field(default=None, init=False)
     horizon: float = field(default=math.inf, init=False)
     _children: dict["Lifetime", None] = field(factory=dict, init=False)  # pyright: ignore[reportUnknownVariableType]
-    _fused: dict[FusedScope, None] = field(factory=dict[FusedScope, None], init=False)
+    fused: dict[FusedScope, None] = field(factory=dict[FusedScope, None], init=False)
     _calls: dict[AttachedCall, None] = field(factory=dict[AttachedCall, None], init=False)
     _change: trio.Event | None = field(default=None, init=False)
     _watch: "_Watch | None" = field(default=None, init=False)
@@ -139,14 +139,6 @@ class Lifetime:
             return self.deadline
         return min(self.deadline, self.parent.deadline_at(now))
 
-    def attach(self, fused: FusedScope, /) -> None:
-        """Cancel ``fused`` in the same step as this lifetime (`SC-3`)."""
-        self._fused[fused] = None
-
-    def detach(self, fused: FusedScope, /) -> None:
-        """Leave ``fused`` alone from now on."""
-        self._fused.pop(fused, None)
-
     def cancel(self, kind: CauseKind, name: str, reason: str | None, at: float) -> None:
         """Cancel; the first cause is kept, whatever is requested later (`SC-4`)."""
         if self.cause_at(trio.current_time()) is None:
@@ -165,7 +157,7 @@ class Lifetime:
 
     def _fire(self) -> None:
         self._look_ahead()
-        for fused in tuple(self._fused):
+        for fused in tuple(self.fused):
             fused.trio_scope.cancel()
         for child in tuple(self._children):
             child._fire()
@@ -173,7 +165,7 @@ class Lifetime:
 
     def _refresh(self) -> None:
         self._look_ahead()
-        for fused in tuple(self._fused):
+        for fused in tuple(self.fused):
             fused.refresh()
         for child in tuple(self._children):
             child._refresh()
