@@ -69,7 +69,7 @@ class Curve:
 
     @property
     def growth(self) -> float | None:
-        """How many times the first point's value the highest of the others has; None where there is but one."""
+        """How many times the first value the highest of the others is; None where there is but one."""
         first, *others = [point.value for point in self.points if point.size >= self.since] or [0.0]
         return max(others) / first if others else None
 
