@@ -1,6 +1,7 @@
 """The pure model, held against the rules one by one: each expectation is read off the rule book."""
 
 import pytest
+from attrs import evolve
 
 from trio_tools.reference._call_predict import predict
 from trio_tools.reference._call_program import (
@@ -404,6 +405,27 @@ def test_a_shield_hides_ambient_scopes_and_neither_the_scope_nor_its_owner() -> 
 
 
 @pytest.mark.rule("WR-7")
+def test_what_a_shield_hides_may_be_named_once_something_else_cancels() -> None:
+    """WR-8 hides the ambient deadline from the body; WR-6 may name it all the same, for it was first."""
+    hiding = WrapperScript((Attempt((Sleep(8),)), Proceed(shield=True)))
+    program = CallProgram(
+        (ToolScript("a", (Sleep(8),)),),
+        (CallSpec("a"),),
+        wrappers=(hiding,),
+        inner=Ambient(timeout=3),
+        scopes=(ScopeSpec("turn", 4),),
+    )
+    causes = {
+        (result.code, str(result.cause)) for trace in predict(program).traces for result in trace.published
+    }
+
+    assert causes == {
+        ("ABORTED", str(Cause("ambient", "ambient", 3, 3))),
+        ("ABORTED", str(Cause("deadline", "turn", 4, 4))),
+    }
+    assert predict(evolve(program, scopes=(ScopeSpec(),))).traces[0].published[0].settlement == "returned"
+
+
 def test_a_scope_that_a_wrapper_opens_is_ambient_by_name_of_the_wrapper() -> None:
     program = run(SLOW, wrappers=(WrapperScript((Proceed(lexical=3),)),))
 

@@ -132,6 +132,18 @@ def timeouts() -> Iterator[Case]:
     for finish in ("last", "translate"):
         wrapper = p.WrapperScript((p.Proceed(timeout=3),), finish, "mine")
         yield "TI-18", f"deadline-of-a-wrapper-{finish}", _program(slow, wrappers=(wrapper,))
+    # An ambient deadline has passed, and the wrapper hides it; then the scope's own deadline passes too.
+    hiding = p.WrapperScript((p.Attempt((p.Sleep(8),)), p.Proceed(shield=True)))
+    yield (
+        "WR-8",
+        "ambient-deadline-behind-a-shield",
+        _program(
+            p.ToolScript("a", _SLOW),
+            wrappers=(hiding,),
+            inner=p.Ambient(timeout=3),
+            scopes=(p.ScopeSpec("turn", 4),),
+        ),
+    )
     retry = p.WrapperScript((p.Proceed(timeout=3, attempts=3),), "last", "mine")
     yield "TI-6", "retries-share-the-budget", _program(slow, wrappers=(retry,))
     enclosing = p.ToolScript("a", (p.Defer("1"), p.Nested("b"), p.Defer("3")), timeout=5)
