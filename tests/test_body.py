@@ -1600,3 +1600,52 @@ async def test_a_transport_that_says_cancelled_among_other_errors_is_a_failure()
         await registry.execute(call(scope, "remote"))
 
     assert facts(seen.only) == "failed TOOL_ERROR raised"
+
+
+@pytest.mark.rule("BO-13", "NE-4")
+async def test_a_def_body_keeps_its_thread_while_it_waits_for_another_one_and_a_deadline_ends_both() -> None:
+    registry, seen = observed()
+    limiter = trio.to_thread.current_default_thread_limiter()
+
+    @registry.tool
+    def outer(*, ctx: ToolContext) -> str:
+        result: ToolResult = trio.from_thread.run(ctx.call, "below", {})
+        return result.text
+
+    @registry.tool
+    def below() -> str:
+        return "below"
+
+    before, limiter.total_tokens = limiter.total_tokens, 1
+    try:
+        async with open_call_scope(timeout=0.05) as scope:
+            await registry.execute(call(scope, "outer"))
+    finally:
+        limiter.total_tokens = before
+
+    assert seen.published == [
+        "below: cancelled ABORTED_BEFORE_DISPATCH not_dispatched deadline:caller",
+        "outer: cancelled ABORTED cancelled deadline:caller",
+    ]
+    assert limiter.borrowed_tokens == 0
+
+
+@pytest.mark.rule("BO-13")
+async def test_a_def_body_that_waits_for_a_thread_is_seen_in_dispatch(autojump_clock: MockClock) -> None:
+    registry, seen = observed()
+    limiter = trio.to_thread.current_default_thread_limiter()
+
+    @registry.tool
+    def threaded() -> str:
+        return "threaded"
+
+    async with open_call_scope() as scope, trio.open_nursery() as nursery:
+        for _ in range(int(limiter.total_tokens)):
+            await limiter.acquire_on_behalf_of(object())
+        nursery.start_soon(registry.execute, call(scope, "threaded"))
+        await wait_all_tasks_blocked()
+        (shown,) = registry.statistics().calls
+        limiter.total_tokens += 1
+
+    assert shown.phase == "dispatch"
+    assert facts(seen.only) == "ok returned"
