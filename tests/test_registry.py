@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
+import linecache
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -233,6 +234,91 @@ async def test_a_call_that_is_pending_after_its_cancellation_shows_where_it_is_p
     file, _, function = shown.await_line.partition(", in ")
     assert file.rpartition(":")[0].endswith("test_registry.py")
     assert function.endswith("linger")
+
+
+@pytest.mark.parametrize(
+    "where", ["nested", "nested def", "thread", "waiting thread", "child", "own nursery", "generator", "trio"]
+)
+async def test_a_stuck_body_is_shown_at_the_line_of_its_author(where: str) -> None:
+    """Not at a line of Python, trio or the library, which tells nobody what to do."""
+    registry = Registry()
+    go_on, released = threading.Event(), trio.Event()
+
+    async def wait() -> None:
+        with trio.CancelScope(shield=True):
+            await released.wait()  # waits
+
+    @registry.tool
+    async def inner() -> str:
+        await wait()
+        return "done"
+
+    @registry.tool(name="inner def")
+    def inner_def() -> str:
+        go_on.wait(3)
+        return "done"
+
+    @registry.tool
+    async def nested(*, ctx: ToolContext) -> str:
+        return (await ctx.call("inner", {})).text  # waits
+
+    @registry.tool(name="nested def")
+    async def nested_def(*, ctx: ToolContext) -> str:
+        return (await ctx.call("inner def", {})).text  # waits
+
+    @registry.tool
+    def thread() -> str:
+        go_on.wait(3)  # waits
+        return "done"
+
+    @registry.tool(name="waiting thread")
+    def waiting_thread(*, ctx: ToolContext) -> str:
+        arguments: dict[str, object] = {}
+        trio.from_thread.run(ctx.call, "inner def", arguments)  # waits
+        return "done"
+
+    @registry.tool
+    async def child(*, ctx: ToolContext) -> str:
+        ctx.nursery.start_soon(wait)
+        return "done"
+
+    @registry.tool(name="own nursery")
+    async def own_nursery() -> str:
+        async with trio.open_nursery() as nursery:  # waits
+            nursery.start_soon(wait)
+        return "done"
+
+    @registry.tool
+    async def generator() -> str:
+        async def numbers() -> AsyncIterator[int]:
+            await wait()
+            yield 1
+
+        return str([number async for number in numbers()])
+
+    @registry.tool(name="trio")
+    async def bare() -> str:
+        with trio.CancelScope(shield=True):
+            await trio.to_thread.run_sync(go_on.wait, 3)  # waits
+        return "done"
+
+    def shown_line() -> str:
+        place = str(registry.statistics().calls[0].await_line).partition(", in ")[0]
+        file, _, line = place.rpartition(":")
+        return linecache.getline(file, int(line)) if file == __file__ else place
+
+    async with trio.open_nursery() as nursery, open_call_scope() as scope:
+        nursery.start_soon(registry.execute, call(scope, where))
+        await trio.testing.wait_all_tasks_blocked(0.002)
+        scope.cancel()
+        with trio.move_on_after(2):
+            while "# waits" not in shown_line():  # noqa: ASYNC110  (nothing tells where a thread is)
+                await trio.sleep(0.001)
+        shown = shown_line()
+        go_on.set()
+        released.set()
+
+    assert "# waits" in shown
 
 
 async def test_a_thread_that_does_not_end_is_visible(autojump_clock: MockClock) -> None:

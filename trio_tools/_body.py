@@ -185,7 +185,7 @@ async def _invoke_in_thread(attempt: Attempt, context: ToolContext | None) -> No
 
 
 def _in_thread(attempt: Attempt, context: ToolContext | None) -> tuple[object, Exception | None]:
-    attempt.thread = threading.get_ident()
+    attempt.life.thread = threading.get_ident()
     if attempt.life.on_begun is not None:
         attempt.life.lifetime.run.run_sync_soon(attempt.life.begun)
     try:
@@ -195,7 +195,7 @@ def _in_thread(attempt: Attempt, context: ToolContext | None) -> tuple[object, E
         # Raised through a coroutine it would become another error, with another text.
         return None, error
     finally:
-        attempt.thread = None
+        attempt.life.thread = None
 
 
 def _settle(attempt: Attempt) -> ToolResult:

@@ -337,7 +337,7 @@ class ToolContext(_View, BodyContext):
         Raises:
             RuntimeError: anywhere else, or when the body has settled.
         """
-        if self._live().thread != threading.get_ident():
+        if self._live().life.thread != threading.get_ident():
             raise RuntimeError("check_cancelled is for a `def` body, in the thread that runs it")
         trio.from_thread.check_cancelled()
 

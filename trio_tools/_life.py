@@ -14,6 +14,7 @@ from ._call import ExecutionToken, LayerView
 from ._content import Artifact, Context, WriteTarget
 from ._fusion import Ambient, FusedScope, Source, earliest
 from ._json import JsonValue, NotLossless
+from ._parked import line_of_task, line_of_thread
 from ._result import CancelCause, Settlement, ToolResult
 from ._scope import Lifetime, ScopeView
 from ._tool import Tool
@@ -109,6 +110,7 @@ class Life:
     scheduled: bool
     task: trio.lowlevel.Task | None
     nursery: trio.Nursery | None
+    thread: int | None
     progress: Progress | None
 
     # What has come of it so far.
@@ -166,7 +168,7 @@ class Life:
         self.phase = Phase.ENTRY
         self.since = self.clock.current_time()
         self.scheduled = False
-        self.task = self.nursery = self.progress = None
+        self.task = self.nursery = self.thread = self.progress = None
         self.tool = None
         self.dispatched = self.settled = False
         self.settlement = Settlement.NOT_DISPATCHED
@@ -326,17 +328,12 @@ class Life:
     def await_line(self) -> str | None:
         """Return where the call is parked, as ``file:line, in function``, None where that cannot be told.
 
-        In its body, in a task that the body left to its nursery, or in a hook.
+        In its body, in the thread of its body, in a task that the body left to its nursery, or in a hook.
         """
+        if self.thread is not None and (line := line_of_thread(self.thread)) is not None:
+            return line
         tasks = () if self.nursery is None else tuple(self.nursery.child_tasks)
-        return next((_await_line(task) for task in (self.task, *tasks) if task is not None), None)
-
-
-def _await_line(task: trio.lowlevel.Task) -> str:
-    frames = list(task.iter_await_frames())
-    theirs = [frame for frame in frames if "/trio/" not in frame[0].f_code.co_filename]
-    frame, line = (theirs or frames)[-1]
-    return f"{frame.f_code.co_filename}:{line}, in {frame.f_code.co_qualname}"
+        return next((line_of_task(task) for task in (self.task, *tasks) if task is not None), None)
 
 
 def governed(
@@ -386,7 +383,7 @@ class Attempt:
         self.tool = tool
         self.bound = bound
         self.sources = sources
-        self.scope = self.nursery = self.thread = self.refused = self.value = None
+        self.scope = self.nursery = self.refused = self.value = None
         self.invoked = self.returned = self.left_open = self.cancelled_itself = False
         self.raised = self.interrupt = None
         self.errors = []
