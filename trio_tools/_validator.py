@@ -15,7 +15,6 @@ from collections.abc import Callable, Generator, Iterable
 from fractions import Fraction
 from typing import Any, Final, TypeAlias, final
 
-import jsonschema_rs
 from attrs import define, field, frozen
 
 from ._dialect import DRAFT_7, Reading, Resource
@@ -67,6 +66,9 @@ def compile_schema(schema: FrozenDict, what: str) -> Validator:
 
 
 def _compiled(schema: Any, mask: str | None = None) -> Any:
+    # A tenth of the time that importing the library takes, and tools made of functions never need it.
+    import jsonschema_rs
+
     return jsonschema_rs.validator_for(
         schema,
         validate_formats=True,
