@@ -85,7 +85,6 @@ async def live(life: Life, turn: Turn | None = None) -> ToolResult:
         )
         result = decided.result
         if turn is not None:
-            await schedule(life)
             await turn.commit(result, None)
             life.stale = True
         if decided.path is Path.R:
