@@ -106,11 +106,10 @@ def _ratio(ratio: Ratio | None) -> str:
 
 def _peer(each: Measured) -> list[str]:
     if each.absent is not None:
-        return [each.name, "", f"not measured: {each.absent}", *([""] * (len(BODIES) - 1 + len(GUARANTEES)))]
+        return [each.name, f"not measured: {each.absent}", *([""] * (len(BODIES) - 1 + len(GUARANTEES)))]
     name = f"**{each.name}**" if each.package == "trio-tools" else each.name
     return [
         name,
-        each.version,
         *(_ratio(each.ratios.get(body)) for body in BODIES),
         *("✓" if each.guarantees[name] else "-" for name in GUARANTEES),
     ]
@@ -143,10 +142,12 @@ def _sections(figures: Figures, *, pictures: bool) -> list[str]:
         sections.append("### Other ways to call a tool")
         if pictures:
             sections.append(f"![Bars of what a tool call costs, ours and others]({_BARS})")
-        columns = ("way", "version", "`add`", "checkpoint", "2 KB", *GUARANTEES)
+        columns = ("way", "`add`", "checkpoint", "2 KB", *GUARANTEES)
+        versions = {each.package: each.version for each in figures.peers if each.absent is None}
         sections += [
-            _table(columns, (2, 3, 4), [_peer(each) for each in figures.peers]),
+            _table(columns, (1, 2, 3), [_peer(each) for each in figures.peers]),
             "\n".join(f"- **{name}**: {text}." for name, text in GUARANTEES.items()),
+            f"Versions: {', '.join(f'{package} {number}' for package, number in versions.items())}.",
         ]
     sections.append("### Curves")
     if pictures:

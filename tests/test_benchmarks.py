@@ -172,7 +172,7 @@ def test_a_peer_that_is_absent_is_told_with_the_reason() -> None:
     absent = evolve(others[0], absent="not installed here", version="", ratios={}, slower={}, guarantees={})
     text = text_of(evolve(figures, peers=(ours, absent)))
 
-    assert f"| {absent.name} |  | not measured: not installed here |" in text
+    assert f"| {absent.name} | not measured: not installed here |" in text
     assert f"faster than {absent.name}" not in text
 
 
