@@ -66,6 +66,17 @@ class CancelCause:
     at: float
 
 
+# To call an enum is the dearest part of making a result, and nearly all are made with its members.
+
+
+def _outcome_of(value: ToolOutcome | str) -> ToolOutcome:
+    return value if type(value) is ToolOutcome else ToolOutcome(value)
+
+
+def _settlement_of(value: Settlement | str) -> Settlement:
+    return value if type(value) is Settlement else Settlement(value)
+
+
 def _several(contexts: Iterable[Context]) -> tuple[Context, ...]:
     if isinstance(contexts, str | bytes):
         raise TypeError("contexts are several messages: put a single one into a tuple")
@@ -109,7 +120,7 @@ class ToolResult:
         ValueError: when the facts contradict one another (`OU-2`); also from `attrs.evolve`.
     """
 
-    outcome: ToolOutcome = field(converter=ToolOutcome)
+    outcome: ToolOutcome = field(converter=_outcome_of)
     content: tuple[Content, ...] = field(converter=content_of)
     value: JsonValue = field(default=None, converter=_frozen_if_json)
     error: ToolFailure | None = None
@@ -118,7 +129,7 @@ class ToolResult:
     concludes: bool = False
     artifacts: tuple[Artifact, ...] = field(default=(), converter=tuple)
     write: WriteTarget | None = None
-    settlement: Settlement = field(default=Settlement.NOT_DISPATCHED, converter=Settlement)
+    settlement: Settlement = field(default=Settlement.NOT_DISPATCHED, converter=_settlement_of)
     cause: CancelCause | None = None
 
     def __attrs_post_init__(self) -> None:
