@@ -171,6 +171,30 @@ def test_a_reference_that_leaves_the_schema_is_refused_unread(
 
 
 @pytest.mark.rule("JS-1", "JS-8")
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        ({"$id": "//[", "$ref": "x"}, "is no URI reference"),
+        ({"$id": "http://a/b", "$ref": "//["}, "is no URI reference"),
+        ({"$id": "http://a/b", "$defs": {"x": {"$id": "//["}}}, "is no URI reference"),
+        ({"$ref": "#/allOf/" + "9" * 5000, "allOf": [True]}, "leads to no schema"),
+        ({"$ref": "#/allOf/01", "allOf": [True, True]}, "leads to no schema"),
+        ({"x" * 100_000: 1}, "cannot be enforced"),
+        ({"properties": {"k" * 100_000: {"unknown": 1}}}, "cannot be enforced"),
+        ({"$ref": "x" * 100_000}, "leads out of the schema"),
+        ({"$schema": "x" * 100_000}, "is none of the drafts"),
+        ({"type": "x" * 100_000}, "is no JSON Schema"),
+        ({"format": "x" * 100_000}, "Unknown format"),
+    ],
+    ids=range(11),
+)
+def test_what_is_said_of_a_hostile_schema_is_clear_and_short(schema: Any, words: str) -> None:
+    with pytest.raises(DefinitionError, match=words) as caught:
+        plan_schema_arguments(schema)
+
+    assert len(str(caught.value)) < 1500
+
+
 def test_an_embedded_schema_of_another_draft_is_refused() -> None:
     inner = {"$id": "inner", "$schema": DRAFT_7.uri, "type": "null"}
 

@@ -5,6 +5,7 @@ refused, so that nobody trusts a schema that is silently not kept (`JS-1`). Refe
 the schema only: there is no code here or below that could fetch anything.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Any, Final, final
 from urllib.parse import unquote, urldefrag, urljoin
@@ -13,6 +14,7 @@ from attrs import define, field, frozen
 
 from ._errors import DefinitionError
 from ._json import FrozenDict, FrozenList, JsonValue, to_json_text
+from ._text import clipped
 
 # What the members of a keyword's value are.
 _NOTE: Final = "nothing that is enforced"
@@ -131,6 +133,9 @@ DRAFT_2020: Final = Draft(
 )
 _DRAFTS: Final = {draft.uri.removesuffix("#"): draft for draft in (DRAFT_7, DRAFT_2019, DRAFT_2020)}
 
+# Characters of a text of the schema, or of a pointer into it, that a message repeats.
+_SHOWN: Final = 500
+
 # What a draft-07 validator is free to support, and what of it the compiled one does.
 _CONTENT_OF_DRAFT_7: Final = {"contentEncoding": "base64", "contentMediaType": "application/json"}
 
@@ -180,7 +185,7 @@ class Reading:
         return self._targets[id(part), keyword]
 
     def _refuse(self, pointer: str, why: str) -> DefinitionError:
-        return DefinitionError(f"{self._what}: {why} (at #{pointer})")
+        return DefinitionError(f"{self._what}: {clipped(why, _SHOWN)} (at #{clipped(pointer, _SHOWN)})")
 
     def _parts(self, schema: FrozenDict) -> Iterator[tuple[FrozenDict, str, Resource]]:
         """Yields each object that is a schema, with its pointer and its resource."""
@@ -202,11 +207,11 @@ class Reading:
         identity = part.get("$id")
         if self.draft.ref_stands_alone and "$ref" in part and outer is not None:
             identity = None
-        uri, fragment = urldefrag(identity if isinstance(identity, str) else "")
+        uri, fragment = self._split(identity if isinstance(identity, str) else "", pointer)
         if outer is None or uri:
             if outer is not None and part.get("$schema", self.draft.uri) != self.draft.uri:
                 raise self._refuse(pointer, "an embedded schema of another draft cannot be enforced")
-            resource = Resource(part, urljoin(outer.uri if outer else "", uri))
+            resource = Resource(part, self._join(outer.uri if outer else "", uri, pointer))
             self._resources.setdefault(resource.uri, resource)
             self._resources.setdefault("", resource)
         else:
@@ -238,11 +243,24 @@ class Reading:
                     pointer, f'draft-07 ignores "{keyword}" beside "$ref"; put both into "allOf"'
                 )
 
+    def _split(self, uri: str, pointer: str) -> tuple[str, str]:
+        """Returns what is before the fragment of a reference, and the fragment."""
+        try:
+            return urldefrag(uri)
+        except ValueError as error:
+            raise self._refuse(pointer, f"{to_json_text(uri)} is no URI reference: {error}") from None
+
+    def _join(self, base: str, uri: str, pointer: str) -> str:
+        try:
+            return urljoin(base, uri)
+        except ValueError as error:
+            raise self._refuse(pointer, f"{to_json_text(uri)} is no URI reference: {error}") from None
+
     def _resolve(self, part: FrozenDict, reference: str, pointer: str) -> FrozenDict | bool:
-        name, fragment = urldefrag(reference)
+        name, fragment = self._split(reference, pointer)
         owner = self.owner(part)
         # A fragment alone stays in the resource, which `urljoin` gets wrong for a base such as a URN.
-        resource = self._resources.get(urljoin(owner.uri, name)) if name else owner
+        resource = self._resources.get(self._join(owner.uri, name, pointer)) if name else owner
         if resource is None:
             raise self._refuse(
                 pointer, f"{to_json_text(reference)} leads out of the schema, and nothing is ever fetched"
@@ -265,7 +283,8 @@ def _draft_of(schema: FrozenDict, what: str) -> Draft:
     draft = _DRAFTS.get(name.removesuffix("#")) if isinstance(name, str) else None
     if draft is None:
         known = ", ".join(_DRAFTS)
-        raise DefinitionError(f"{what}: $schema {to_json_text(name)} is none of the drafts {known}")
+        shown = clipped(to_json_text(name), _SHOWN)
+        raise DefinitionError(f"{what}: $schema {shown} is none of the drafts {known}")
     return draft
 
 
@@ -281,6 +300,10 @@ def _members(kind: str, value: JsonValue) -> Iterator[tuple[str, JsonValue]]:
             yield f"/{_escape(key)}", each
 
 
+# No more digits than any list has, and than `int` reads.
+_INDEX: Final = re.compile("0|[1-9][0-9]{0,17}")
+
+
 def _escape(key: str) -> str:
     return key.replace("~", "~0").replace("/", "~1")
 
@@ -291,7 +314,7 @@ def _follow(root: JsonValue, pointer: str) -> JsonValue:
         key = step.replace("~1", "/").replace("~0", "~")
         if isinstance(found, FrozenDict) and key in found:
             found = found[key]
-        elif isinstance(found, FrozenList) and key.isdecimal() and int(key) < len(found):
+        elif isinstance(found, FrozenList) and _INDEX.fullmatch(key) and int(key) < len(found):
             found = found[int(key)]
         else:
             return None

@@ -20,13 +20,15 @@ from attrs import define, field, frozen
 from ._dialect import DRAFT_7, Reading, Resource
 from ._errors import DefinitionError
 from ._json import FrozenDict, FrozenList, JsonValue, json_equal, kind_of, thaw, to_json_text
-from ._text import to_canonical_text
+from ._text import clipped, to_canonical_text
 from ._violations import Place, Report
 
 # How deep a value the compiled validator takes in, with a margin.
 _COMPILED_DEPTH: Final = 200
 # The compiled validator reads an integer as text, and `str` may be limited to as few as 640 digits.
 _HUGE: Final = 10**600
+# Characters of what is said about a schema that is none.
+_REFUSED: Final = 500
 # A longer string is not repeated in a message about it.
 _QUOTED: Final = 100
 
@@ -60,7 +62,7 @@ def compile_schema(schema: FrozenDict, what: str) -> Validator:
     try:
         compiled = _compiled(thaw(schema))
     except ValueError as error:
-        text = str(error).partition("\n")[0]
+        text = clipped(str(error).partition("\n")[0], _REFUSED)
         raise DefinitionError(f"{what} is no JSON Schema: {text}") from error
     return Validator(compiled, _Walk(reading))
 
