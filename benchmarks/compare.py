@@ -19,7 +19,7 @@ from .harness import LEAST_ROUNDS, Contender, Ratio, interleave, on_trio, ratio_
 from .peers import OURS, PEERS, TIMEOUT, Body, Peer, unavailable
 from .subjects import ARGUMENTS, ROWS, add, by_hand, echo, pause
 
-__all__ = ["BODIES", "Measured", "measure"]
+__all__ = ["BODIES", "Measured", "absence_of", "measure"]
 
 
 async def _pause_on_asyncio(a: int, b: int) -> int:
@@ -34,6 +34,7 @@ _REFERENCES: Final[dict[str, Callable[[], Awaitable[object]]]] = {
     "echo": partial(echo, ROWS),
 }
 BODIES: Final = tuple(_REFERENCES)
+_REASON: Final = 120
 
 
 @final
@@ -86,9 +87,22 @@ def contender_of(peer: Peer, name: str) -> Contender:
     return lambda repeat: asyncio.run(turn(repeat))
 
 
+def absence_of(peer: Peer) -> str | None:
+    """Return why a peer cannot be measured, or None: it is missing, or not the one that is known here."""
+    missing = unavailable(peer)
+    if missing is not None or peer is OURS:
+        return missing
+    try:
+        contender_of(peer, "add")(1)
+    except Exception as error:  # noqa: BLE001  (whatever is wrong with one must not hide the others)
+        return " ".join(f"{type(error).__name__}: {error}".split())[:_REASON]
+    return None
+
+
 def measure(rounds: int) -> list[Measured]:
     """Measure ours and every peer, body by body."""
-    present = [peer for peer in (OURS, *PEERS) if unavailable(peer) is None]
+    absent = {peer.name: absence_of(peer) for peer in (OURS, *PEERS)}
+    present = [peer for peer in (OURS, *PEERS) if absent[peer.name] is None]
     ratios: dict[str, dict[str, Ratio]] = {peer.name: {} for peer in present}
     slower: dict[str, dict[str, Ratio]] = {peer.name: {} for peer in present}
     for body in BODIES:
@@ -104,7 +118,7 @@ def measure(rounds: int) -> list[Measured]:
             peer.package,
             "" if peer not in present else version(peer.package),
             peer.loop,
-            unavailable(peer),
+            absent[peer.name],
             ratios.get(peer.name, {}),
             slower.get(peer.name, {}),
             peer.goal,

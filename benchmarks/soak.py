@@ -37,6 +37,7 @@ from .subjects import DOCUMENT, TOOLS
 __all__ = ["Limits", "Sample", "grown", "main", "soak"]
 
 _EVERY: Final = 10.0
+_FEWEST: Final = 3
 _DESCRIPTORS: Final = Path("/proc/self/fd")
 
 
@@ -71,7 +72,7 @@ class Limits:
 def grown(samples: Sequence[Sample], limits: Limits = Limits()) -> list[str]:
     """Return a sentence for whatever has grown, told from the medians of the second and the last third."""
     third = len(samples) // 3
-    if third == 0:
+    if len(samples) < _FEWEST:
         raise ValueError(f"growth takes three samples at least, not {len(samples)}")
     before, after = samples[third : 2 * third], samples[-third:]
     told: list[str] = []
@@ -184,7 +185,7 @@ async def soak(
     end = time.monotonic() + seconds
     tracemalloc.start()
     try:
-        while time.monotonic() < end:
+        while time.monotonic() < end or len(samples) < _FEWEST:
             until = time.monotonic() + every
             while time.monotonic() < until:
                 await _some_calls(registry, random_)

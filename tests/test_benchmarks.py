@@ -13,6 +13,7 @@ import pytest
 from attrs import evolve
 
 from benchmarks import instructions, soak
+from benchmarks.compare import absence_of
 from benchmarks.curves import Curve, Point
 from benchmarks.data import read, write
 from benchmarks.guarantees import GUARANTEES, guarantees_of
@@ -166,7 +167,24 @@ def test_page_and_pictures_show_the_figures_that_are_stored() -> None:
         assert ET.fromstring(files[name]).tag.endswith("svg")
 
 
-def test_a_peer_that_is_absent_is_told_with_the_reason() -> None:
+def test_a_peer_that_is_missing_or_that_fails_is_told_with_the_reason() -> None:
+    @asynccontextmanager
+    async def moved(_body: Body, _timeout: float) -> AsyncGenerator[Call]:
+        raise AttributeError("there is no\nsuch class any more")
+        yield
+
+    @asynccontextmanager
+    async def bare(body: Body, _timeout: float) -> AsyncGenerator[Call]:
+        yield lambda arguments: body(**arguments)
+
+    assert absence_of(Peer("missing", "no-such-package-at-all", "asyncio", bare)) == "not installed here"
+    assert absence_of(Peer("moved", "trio", "asyncio", moved)) == (
+        "AttributeError: there is no such class any more"
+    )
+    assert absence_of(Peer("there", "trio", "asyncio", bare)) is None
+
+
+def test_a_peer_that_is_absent_is_shown_with_the_reason() -> None:
     figures = read(DOCS / DATA)
     ours, *others = figures.peers
     absent = evolve(others[0], absent="not installed here", version="", ratios={}, slower={}, guarantees={})
