@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from trio_tools import ToolOutcome
 from trio_tools.cli import main
 from trio_tools.trace import RunStep, open_store, step_to_json
 
@@ -54,7 +55,7 @@ def _record_two_runs(path: Path) -> None:
                 duration_ms=took,
                 tool_name=name,
                 tool_is_error=outcome != "ok",
-                tool_outcome=outcome,
+                tool_outcome=ToolOutcome(outcome),
                 tool_code=code,
                 tool_cause={"kind": "deadline", "name": "nightly"} if outcome == "cancelled" else None,
             )
