@@ -124,7 +124,7 @@ async def test_the_progress_line_shows_what_runs_and_is_wiped(
     [
         ((3, 8, "eggs"), "bake 0.5s (3/8 eggs)"),
         ((0.25,), "bake 0.5s (0.25)"),
-        ((1, None, "a\x1b[31m\nb"), "bake 0.5s (1 a [31m b)"),
+        ((1, None, "a\x1b[31m\nb"), "bake 0.5s (1 a\\x1b[31m b)"),
         (("half", "all"), "bake 0.5s (?/?)"),
     ],
 )

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
+import pty
+import re
+import shutil
+import sqlite3
+import struct
 import subprocess
 import sys
+import termios
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +27,9 @@ from trio_tools import ToolCall, open_call_scope
 from trio_tools.cli import _runs as runs_command
 from trio_tools.cli import main
 from trio_tools.trace import RunTrace, open_store, render_runs
+from trio_tools.trace._sql import MIGRATIONS
+
+TABLES = MIGRATIONS[0]
 
 
 @pytest.fixture
@@ -122,12 +135,61 @@ def test_a_store_that_is_not_there_is_not_made(tmp_path: Path, capsys: pytest.Ca
     assert not missing.exists()
 
 
-def test_a_file_that_is_no_store_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "letter").write_text("dear aunt" * 100)
-    status, _, err = run(capsys, "--store", str(tmp_path / "letter"))
+def _foreign(path: Path, *statements: str) -> None:
+    with closing(sqlite3.connect(path)) as connection, connection:
+        for statement in statements:
+            connection.execute(statement)
 
-    assert status == 1
+
+def _damage(path: Path) -> None:
+    _foreign(path, "PRAGMA journal_mode = DELETE")
+    pages = bytearray(path.read_bytes())
+    # All but the first page, which says what tables there are.
+    pages[4096:] = b"\xff" * (len(pages) - 4096)
+    path.write_bytes(pages)
+
+
+def _copy_and_damage(path: Path) -> None:
+    shutil.copy(path.with_name("runs.db"), path)
+    _damage(path)
+
+
+OTHERS: dict[str, tuple[Callable[[Path], object], str]] = {
+    "text": (lambda path: path.write_text("dear aunt" * 100), "file is not a database"),
+    "empty": (lambda path: path.write_bytes(b""), "is no store of runs"),
+    "another program's": (lambda path: _foreign(path, "CREATE TABLE cats (name)"), "is no store of runs"),
+    "the same name": (lambda path: _foreign(path, "CREATE TABLE trio_runs (x)"), "cannot be used as a store"),
+    "newer": (
+        lambda path: _foreign(path, "PRAGMA user_version = 99", *TABLES),
+        "has version 99 of its tables",
+    ),
+    "folder": (lambda path: path.mkdir(), "is no name of a file"),
+    "damaged": (_copy_and_damage, "cannot be read"),
+}
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+@pytest.mark.parametrize("action", [["list"], ["show", "first"], ["cancel", "first"]])
+def test_a_file_that_is_no_store_is_one_line_and_stays_as_it_is(
+    path: str,
+    kind: str,
+    action: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    make, said = OTHERS[kind]
+    other = tmp_path / "other.db"
+    make(other)
+    before = other.read_bytes() if other.is_file() else None
+
+    status, out, err = run(capsys, *action, "--store", str(other))
+
+    assert (status, out) == (1, "")
+    assert err.startswith("trio-tools: ")
+    assert said in err
     assert err.count("\n") == 1
+    if said in {"is no store of runs", "file is not a database"}:
+        assert other.read_bytes() == before
 
 
 def test_where_nothing_was_recorded_yet_the_list_is_empty_and_fine(
@@ -184,6 +246,89 @@ def test_a_missing_driver_is_one_line(
 
     assert status == 1
     assert "trio-tools[trace-postgres]" in err
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "few"])
+def test_a_limit_that_lists_nothing_is_wrong_usage(
+    number: str, path: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(capsys, "--limit", number, "--store", path)[0] == 2
+
+
+def test_a_run_id_cannot_steer_the_terminal(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    _, _, err = run(capsys, "show", "a\x1b[31m\nb", "--store", path, "--language", "en")
+
+    assert err == "trio-tools: no run a\\x1b[31m b in this store\n"
+
+
+def in_shell(line: str, path: str, **environment: str) -> tuple[str, str]:
+    """Run a line of the shell, in which RUNS stands for the command, and return what it printed."""
+    root = str(Path(__file__).parents[2])
+    done = subprocess.run(
+        line.replace("RUNS", f"{sys.executable} -m trio_tools.cli runs --store {path}"),
+        shell=True,
+        env={**os.environ, "PYTHONPATH": root, "LC_ALL": "C.UTF-8", **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout, done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("line", "out", "err"),
+    [
+        ("RUNS | head -1", "Run     Started              State", ""),
+        ("RUNS html first | head -c 9", "<!doctype", ""),
+        ("RUNS > /dev/full; echo $?", "1\n", "trio-tools: No space left on device\n"),
+        ("RUNS html first > /dev/full; echo $?", "1\n", "trio-tools: No space left on device\n"),
+        ("RUNS >&-; echo $?", "", "trio-tools: there is no standard output to print to\n"),
+        ("PYTHONIOENCODING=ascii RUNS list; echo $?", "Run     Started", ""),
+    ],
+)
+def test_an_output_that_ends_early_or_takes_nothing_is_no_traceback(
+    line: str, out: str, err: str, path: str
+) -> None:
+    said, complained = in_shell(line, path)
+
+    assert said.startswith(out)
+    assert complained == err
+
+
+def on_terminal(columns: int, *arguments: str, **environment: str) -> tuple[str, int]:
+    """Run the command on a terminal of its own and return what is to be seen, and its exit code."""
+    child, terminal = pty.fork()
+    if child == 0:
+        os.environ.update(environment)
+        os.execv(sys.executable, [sys.executable, "-m", "trio_tools.cli", "runs", *arguments])
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    seen = b""
+    with contextlib.suppress(OSError):
+        while more := os.read(terminal, 65536):
+            seen += more
+    os.close(terminal)
+    return seen.decode().replace("\r\n", "\n"), os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_terminal_gets_what_it_has_room_and_colours_for(path: str) -> None:
+    common = {"PYTHONPATH": str(Path(__file__).parents[2]), "TERM": "xterm-256color", "LC_ALL": "C.UTF-8"}
+    wide = on_terminal(120, "--store", path, **common)
+    narrow = on_terminal(60, "--store", path, **common)
+    shown = on_terminal(80, "show", "second", "--store", path, **common)
+    plain = on_terminal(80, "show", "second", "--store", path, **common, NO_COLOR="1")
+    dumb = on_terminal(80, "show", "second", "--store", path, **{**common, "TERM": "dumb"})
+
+    assert [status for _, status in (wide, narrow, shown, plain, dumb)] == [0] * 5
+    assert len([line for line in wide[0].splitlines() if "second" in line or "first" in line]) == 2
+    assert re.search(
+        r"second\S*  \d{4}-\d\d-\d\d \d\d:\d\d:\d\d  ended\n  Steps 3  ok 1  failed 1", narrow[0]
+    )
+    assert "\x1b[32mok" in shown[0]
+    assert "\x1b[32m" not in plain[0]
+    assert "\x1b" not in dumb[0]
 
 
 PROGRAM = """

@@ -559,20 +559,57 @@ def test_a_read_sees_a_damaged_text_instead_of_failing(tmp_path: Path) -> None:
     assert rows == [("\N{REPLACEMENT CHARACTER}a",)]
 
 
-async def test_a_database_with_tables_of_its_own_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ("cats", "is no store of runs"),
+        ("trio_events", "is no store of runs"),
+        ("trio_runs", "cannot be used as a store"),
+    ],
+)
+async def test_a_database_with_tables_of_its_own_is_refused(table: str, said: str, tmp_path: Path) -> None:
     path = tmp_path / "other.db"
     connection = sqlite3.connect(path)
-    connection.execute("CREATE TABLE trio_events (mine TEXT)")
+    connection.execute(f"CREATE TABLE {table} (mine TEXT)")
     connection.commit()
     connection.close()
-    with pytest.raises(RunStoreError, match="cannot be used as a store"):
+    with pytest.raises(RunStoreError, match=said):
         async with open_store(path):
             raise AssertionError("opened")
     connection = sqlite3.connect(path)
     tables = connection.execute("SELECT name FROM sqlite_master").fetchall()
     connection.close()
 
-    assert tables == [("trio_events",)]
+    assert tables == [(table,)]
+
+
+async def test_an_empty_name_is_no_store() -> None:
+    with pytest.raises(RunStoreError, match="'' is no name of a file"):
+        async with open_store(""):
+            raise AssertionError("opened")
+
+
+async def test_a_store_that_cannot_be_read_or_written_any_more_says_so(shared_target: str) -> None:
+    async with open_store(shared_target) as store:
+        await store.runs()
+        _drop_everything(shared_target)
+
+        with pytest.raises(RunStoreError, match="cannot be read"):
+            await store.runs()
+        with pytest.raises(RunStoreError, match="cannot be written"):
+            await store.request_cancel("r")
+
+
+def _drop_everything(target: str) -> None:
+    if "://" in target:
+        import psycopg
+
+        with psycopg.connect(target, autocommit=True) as connection:
+            connection.execute("DROP TABLE trio_runs, trio_events, trio_fences")
+        return
+    other = sqlite3.connect(target)
+    other.executescript("DROP TABLE trio_runs; DROP TABLE trio_events; DROP TABLE trio_fences")
+    other.close()
 
 
 def test_a_database_that_is_closed_says_so() -> None:

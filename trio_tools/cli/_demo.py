@@ -125,7 +125,7 @@ class _Row:
         assert self.result is not None
         if self.result.outcome is not ToolOutcome.FAILED or self.result.error is None:
             return None
-        return f"{self.tool} says: {_plain(self.result.error.message)}"
+        return f"{self.tool} says: {one_line(self.result.error.message)}"
 
     def to_json(self) -> dict[str, object]:
         """Return the row as JSON; unlike the table it holds the whole text."""
@@ -149,11 +149,6 @@ class _Row:
         return f"{self.outcome} {self.code or ''}".strip() + (
             ", dispatched" if self.dispatched else ", not dispatched"
         )
-
-
-def _plain(text: str) -> str:
-    """Return ``text`` in one line that cannot steer a terminal."""
-    return one_line("".join(char if char.isprintable() else " " for char in text))
 
 
 def _plan(root: Path, file: str) -> list[_Row]:

@@ -26,5 +26,13 @@ class CommandError(Exception):
 
 
 def one_line(text: str) -> str:
-    """Return ``text`` with every run of white space, line ends included, as one space."""
-    return " ".join(text.split())
+    """Return ``text`` in one line that cannot steer a terminal.
+
+    Every run of white space, line ends included, is one space, and what cannot be printed is an escape.
+    """
+    line = " ".join(text.split())
+    return line if line.isprintable() else "".join(map(_escaped, line))
+
+
+def _escaped(char: str) -> str:
+    return char if char.isprintable() else char.encode("unicode_escape").decode("ascii")

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from io import TextIOWrapper
 from typing import Final, cast
 
 from attrs import frozen
@@ -64,6 +65,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: the arguments; those of the process by default.
     """
     arguments = sys.argv[1:] if argv is None else list(argv)
+    if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison]
+        # Started with it closed.
+        print(f"{_PROGRAM}: there is no standard output to print to", file=sys.stderr)
+        return FOUND
+    streams: tuple[object, ...] = (sys.stdout, sys.stderr)
+    for stream in streams:
+        if isinstance(stream, TextIOWrapper):
+            # What lacks a character gets an escape of it and not a traceback.
+            cast("TextIOWrapper", stream).reconfigure(errors="backslashreplace")
     try:
         return _run(arguments)
     except CommandError as error:
@@ -75,8 +85,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print(f"{_PROGRAM}: interrupted", file=sys.stderr)
         return INTERRUPTED
-    except BrokenPipeError:
-        # Whoever read our output has left. Python would complain once more when it flushes at exit.
+    except OSError as error:
+        if not isinstance(error, BrokenPipeError):
+            print(f"{_PROGRAM}: {one_line(error.strerror or str(error))}", file=sys.stderr)
+        # Whoever read our output has left, or it goes to a disk that is full. Python would complain once more
+        # when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FOUND
 

@@ -79,11 +79,9 @@ class ProgressLine:
 def _how_far(progress: Progress | None) -> str:
     if progress is None:
         return ""
-    # Whatever a tool says of itself, it is drawn in one line that steers no terminal.
     total = "" if progress.total is None else f"/{_number(progress.total)}"
     message = "" if progress.message is None else f" {one_line(str(progress.message))}"
-    shown = f" ({_number(progress.done)}{total}{message})"
-    return "".join(char if char.isprintable() else " " for char in shown)
+    return f" ({_number(progress.done)}{total}{message})"
 
 
 def _number(value: object) -> str:

@@ -24,7 +24,7 @@ from trio_tools.trace import (
 )
 
 from ._command import Subparsers
-from ._failure import FINE, FOUND, USAGE, CommandError
+from ._failure import FINE, FOUND, USAGE, CommandError, one_line
 from ._interrupt import run_until_interrupted
 from ._state import default_store
 
@@ -78,7 +78,7 @@ def add_parser(subparsers: Subparsers) -> None:
         help="only what ended ok, failed, cancelled or unknown",
     )
     parser.add_argument(
-        "--limit", type=int, default=50, metavar="N", help="list at most N runs (default: 50)"
+        "--limit", type=_number, default=50, metavar="N", help="list at most N runs (default: 50)"
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
 
@@ -163,9 +163,9 @@ async def _cancel(store: RunStore, args: argparse.Namespace, language: Language)
     words = labels(language)
     await _load(store, args, language)
     if await store.request_cancel(args.run):
-        print(words["runs.cancel.done"].format(run=args.run))
+        print(one_line(words["runs.cancel.done"].format(run=args.run)))
         return FINE
-    print(words["runs.cancel.late"].format(run=args.run), file=sys.stderr)
+    print(one_line(words["runs.cancel.late"].format(run=args.run)), file=sys.stderr)
     return FOUND
 
 
@@ -183,6 +183,16 @@ _ACTIONS: Final[dict[str, Callable[[RunStore, argparse.Namespace, Language], Awa
     "html": _html,
     "cancel": _cancel,
 }
+
+
+def _number(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError
+    return number
+
+
+_number.__name__ = "number above zero"
 
 
 def _on_terminal() -> bool:

@@ -67,21 +67,22 @@ def render_runs(runs: Sequence[RunOverview], *, language: Language = "en") -> st
 
 
 def print_runs(runs: Sequence[RunOverview], language: Language, console: "Console") -> None:
-    """Print a table of runs on a terminal; needs the extra ``cli``."""
-    from rich import box
-    from rich.table import Table
+    """Print a table of runs on a terminal, or two lines for each where it is too narrow for a table."""
     from rich.text import Text
 
     words = labels(language)
+    columns, rows = _columns(words), list(_rows(runs, words))
+    lines = list(columns_of(columns, rows))
     if not runs:
         console.print(words["runs.list.empty"])
-        return
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for title, justify in _columns(words):
-        table.add_column(title, justify=justify, overflow="fold")
-    for row in _rows(runs, words):
-        table.add_row(*map(Text, row))
-    console.print(table)
+    elif max(map(len, lines)) <= console.width:
+        for number, line in enumerate(lines):
+            console.print(Text(line, style="bold" if number == 0 else ""))
+    else:
+        for row in rows:
+            console.print(Text("  ").join([Text(row[0], style="bold"), Text("  ".join(row[1:3]))]))
+            pairs = zip(columns[3:], row[3:], strict=True)
+            console.print(Text("  " + "  ".join(f"{title} {cell}" for (title, _), cell in pairs)))
 
 
 def _columns(words: Mapping[str, str]) -> list[Column]:

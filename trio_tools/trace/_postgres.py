@@ -75,14 +75,20 @@ class PostgresDatabase:
 
     def update(self, sql: str, row: Parameters) -> int:
         """Execute one statement and return how many rows it changed."""
-        connection = self._writer = self._alive(self._writer)
-        return connection.execute(_query(sql), row).rowcount
+        try:
+            connection = self._writer = self._alive(self._writer)
+            return connection.execute(_query(sql), row).rowcount
+        except psycopg.Error as error:
+            raise RunStoreError(f"the PostgreSQL database cannot be written: {error}") from error
 
     def read(self, sql: str, row: Parameters = ()) -> list[tuple[object, ...]]:
         """Return the rows of a query."""
         with self._reading:
-            connection = self._reader = self._alive(self._reader)
-            return connection.execute(_query(sql), row).fetchall()
+            try:
+                connection = self._reader = self._alive(self._reader)
+                return connection.execute(_query(sql), row).fetchall()
+            except psycopg.Error as error:
+                raise RunStoreError(f"the PostgreSQL database cannot be read: {error}") from error
 
     def close(self) -> None:
         """Disconnect."""

@@ -72,11 +72,19 @@ class Database(Protocol):
         ...
 
     def update(self, sql: str, row: Parameters) -> int:
-        """Execute one statement in its own transaction and return how many rows it changed."""
+        """Execute one statement in its own transaction and return how many rows it changed.
+
+        Raises:
+            RunStoreError: it could not be executed.
+        """
         ...
 
     def read(self, sql: str, row: Parameters = ()) -> list[tuple[object, ...]]:
-        """Return the rows of a query; it sees what was committed."""
+        """Return the rows of a query; it sees what was committed.
+
+        Raises:
+            RunStoreError: they could not be read.
+        """
         ...
 
     def close(self) -> None:

@@ -25,6 +25,7 @@ __all__ = ["SqliteDatabase", "Synchronous"]
 Synchronous: TypeAlias = Literal["full", "normal"]
 
 _BUSY_SECONDS: Final = 10.0
+_TABLES: Final = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'"
 
 
 @final
@@ -36,14 +37,16 @@ class SqliteDatabase:
         synchronous: ``full`` waits for the disk at every commit, so what was acknowledged survives a power
             cut. ``normal`` does not: after a power cut, not after a mere crash of the program, the last
             commits may be gone.
+        create: whether a file that is not there, or is empty, becomes a store.
     """
 
-    def __init__(self, path: str, *, synchronous: Synchronous = "full") -> None:
+    def __init__(self, path: str, *, synchronous: Synchronous = "full", create: bool = True) -> None:
         if synchronous not in {"full", "normal"}:
             raise ValueError(f"synchronous is 'full' or 'normal', not {synchronous!r}")
         self._path: Final = path
         self._in_memory: Final = path == ":memory:"
         self._synchronous: Final = synchronous
+        self._create: Final = create
         self._writer: sqlite3.Connection | None = None
         self._reader: sqlite3.Connection | None = None
         # Reads may come from another worker thread than writes, each connection from one thread at a time.
@@ -71,17 +74,25 @@ class SqliteDatabase:
     def _connect(self) -> sqlite3.Connection:
         connection: sqlite3.Connection | None = None
         try:
+            if not self._path or Path(self._path).is_dir():
+                # An empty name would be a file that is gone once it is closed.
+                raise RunStoreError(f"{self._path!r} is no name of a file")
             connection = sqlite3.connect(
                 self._path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
             )
+            tables = {name for (name,) in connection.execute(_TABLES)}
+            if "trio_runs" not in tables and (tables or not self._create):
+                # What belongs to another program is left exactly as it is.
+                connection.close()
+                raise RunStoreError(f"{self._path} is no store of runs")
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute(f"PRAGMA synchronous = {self._synchronous}")
         except sqlite3.Error as error:
             if connection is not None:
                 connection.close()
             # SQLite says the same of everything that it cannot open.
-            folder = Path(self._path).parent
-            why = error if folder.is_dir() else f"there is no folder {folder}"
+            path = Path(self._path)
+            why: object = error if path.parent.is_dir() else f"there is no folder {path.parent}"
             raise RunStoreError(f"{self._path} cannot be opened as a store: {why}") from error
         return connection
 
@@ -107,7 +118,10 @@ class SqliteDatabase:
 
     def update(self, sql: str, row: Parameters) -> int:
         """Execute one statement and return how many rows it changed."""
-        return self._opened().execute(sql, row).rowcount
+        try:
+            return self._opened().execute(sql, row).rowcount
+        except sqlite3.Error as error:
+            raise RunStoreError(f"{self._path} cannot be written: {error}") from error
 
     def read(self, sql: str, row: Parameters = ()) -> list[tuple[object, ...]]:
         """Return the rows of a query."""
@@ -116,7 +130,10 @@ class SqliteDatabase:
                 self._reader = self._opened() if self._in_memory else self._connect()
                 # A damaged text is a damaged row, not the end of the list (`TL-9`).
                 self._reader.text_factory = _text
-            return self._reader.execute(sql, row).fetchall()
+            try:
+                return self._reader.execute(sql, row).fetchall()
+            except sqlite3.Error as error:
+                raise RunStoreError(f"{self._path} cannot be read: {error}") from error
 
     def close(self) -> None:
         """Disconnect; the last connection to leave folds the log into the file."""

@@ -58,7 +58,11 @@ class RunStore:
         await self._queue.flush()
 
     async def runs(self) -> list[RunRow]:
-        """Return the stored runs, the newest first."""
+        """Return the stored runs, the newest first.
+
+        Raises:
+            RunStoreError: they cannot be read.
+        """
         await self.flush()
         return [_run_row(row) for row in await self._access.read(SELECT_RUNS)]
 
@@ -67,6 +71,7 @@ class RunStore:
 
         Raises:
             LookupError: no such run.
+            RunStoreError: it cannot be read.
         """
         await self.flush()
         key = (column_text(run_id),)
@@ -82,6 +87,9 @@ class RunStore:
 
         Returns:
             Whether this was the ask that counts: not if the run is unknown, has ended, or was asked before.
+
+        Raises:
+            RunStoreError: the store cannot be written.
         """
         await self.flush()
         row = (time.time(), column_text(run_id))
@@ -96,13 +104,13 @@ class RunStore:
         return self._polls.watch(run_id, on_cancel)
 
 
-def _database_of(target: str | os.PathLike[str], synchronous: Synchronous) -> Database:
+def _database_of(target: str | os.PathLike[str], synchronous: Synchronous, *, create: bool) -> Database:
     text = os.fspath(target)
     if text.startswith(("postgresql://", "postgres://", "postgresql+psycopg://")):
         from ._postgres import PostgresDatabase
 
         return PostgresDatabase(text.replace("+psycopg", "", 1))
-    return SqliteDatabase(text, synchronous=synchronous)
+    return SqliteDatabase(text, synchronous=synchronous, create=create)
 
 
 @asynccontextmanager
@@ -117,15 +125,16 @@ async def open_store(
 
     Args:
         path_or_url: where the runs are, or will be, stored. The folder of a file must exist.
-        create: whether a SQLite file that does not exist is made.
+        create: whether a SQLite file that does not exist, or is empty, becomes a store.
         synchronous: for SQLite; ``full`` survives a power cut, ``normal`` a crash of the program only.
 
     Raises:
         FileNotFoundError: there is no such file, and ``create`` is False.
-        RunStoreError: it cannot be opened, or, on leaving, a terminal step could not be stored.
+        RunStoreError: it cannot be opened, or is the file of another program; or, on leaving, a terminal
+            step could not be stored.
         StoreVersionError: a newer version of the library wrote it.
     """
-    database = _database_of(path_or_url, synchronous)
+    database = _database_of(path_or_url, synchronous, create=create)
     if isinstance(database, SqliteDatabase) and database.blocks and not create:
         path = Path(path_or_url)
         if not await trio.to_thread.run_sync(path.exists):
