@@ -91,6 +91,15 @@ def test_every_public_name_has_a_place_among_the_names() -> None:
     assert sorted(listed) == sorted(trio_tools.__all__)
 
 
+def test_every_package_has_a_place_among_the_names() -> None:
+    listed = re.findall(
+        r"^\.\. automodule:: trio_tools\.(\w+)$", (ROOT / "docs" / "api.md").read_text("utf-8"), re.MULTILINE
+    )
+    packages = {path.parent.name for path in (ROOT / "trio_tools").glob("*/__init__.py")} - {"cli"}
+
+    assert sorted(listed) == sorted(packages)
+
+
 def test_the_sample_rows_of_the_rule_book_are_what_the_readers_accept() -> None:
     text = (ROOT / "docs" / "semantics.md").read_text(encoding="utf-8")
     (block,) = (fence["body"] for fence in FENCE.finditer(text) if fence["language"] == "json")
