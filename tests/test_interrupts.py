@@ -49,9 +49,10 @@ HUNG = 20
 @final
 @define(eq=False)
 class Striker:
-    """Presses Ctrl-C at the n-th line of the library that runs in this thread."""
+    """Presses Ctrl-C at the n-th line of the library that runs in this thread, and perhaps once more."""
 
     due: int
+    again_after: int = 0
     struck: str | None = field(default=None, init=False)
     protected: bool = field(default=False, init=False)
     on_strike: Callable[[], None] = field(default=lambda: None, init=False)
@@ -68,7 +69,9 @@ class Striker:
                 self.struck = f"{frame.f_code.co_filename.removeprefix(LIBRARY)}:{frame.f_lineno}"
                 self.protected = trio.lowlevel.currently_ki_protected()
                 self.on_strike()
+            if self._lines == self.due + self.again_after:
                 sys.settrace(None)
+            if self._lines in (self.due, self.due + self.again_after):
                 # An exception that a trace function raises is raised at the line it was called for.
                 signal.raise_signal(signal.SIGINT)
         return self._step
@@ -296,11 +299,15 @@ def faults_of(program: Program, stage: Stage, error: BaseException | None, prote
     return faults
 
 
-def strike_every(step: int, program: Program) -> tuple[int, list[str]]:
-    """Press Ctrl-C at every ``step``-th line; return how many runs that took, and what was wrong."""
+def strike_every(step: int, program: Program, *, again_after: int = 0) -> tuple[int, list[str]]:
+    """Press Ctrl-C at every ``step``-th line; return how many runs that took, and what was wrong.
+
+    Args:
+        again_after: press it once more so many lines later.
+    """
     faults: list[str] = []
     for runs in itertools.count():
-        striker = Striker(1 + runs * step)
+        striker = Striker(1 + runs * step, again_after)
         # The same line is the n-th in every run only if trio takes tasks in the same order.
         scheduler._r.seed(0)
         stage, error = perform(program, striker)
@@ -322,6 +329,17 @@ def test_an_interrupt_at_a_line_of_the_library_publishes_once_and_goes_on(progra
 
     assert faults == []
     assert runs > 10
+
+
+@named
+@pytest.mark.slow
+@pytest.mark.rule("PU-9", "BA-13")
+@pytest.mark.parametrize("again_after", [1, 40])
+def test_who_presses_again_while_a_call_is_ending_changes_nothing(program: Program, again_after: int) -> None:
+    runs, faults = strike_every(17, program, again_after=again_after)
+
+    assert faults == []
+    assert runs > 20
 
 
 @named
