@@ -23,7 +23,7 @@ from trio_tools.reference import (
     allowed,
     run,
 )
-from trio_tools.reference.soak import soak
+from trio_tools.reference._program_soak import soak
 
 # In trio the checkpoint asks again whether it is cancelled before it raises; the shield is up by then.
 DOUBT = Program(
