@@ -255,7 +255,8 @@ def test_what_is_no_content_is_named_and_not_shown(answer: Any, words: str) -> N
     with pytest.raises(TypeError, match=words):
         content_of(answer)
 
-    assert "7" not in repr(TextContent(cast("Any", 7)))
+    for part in (TextContent(cast("Any", 7)), ImageContent(cast("Any", 7), "image/png")):
+        assert "7" not in repr(part)
 
 
 def test_the_parts_name_their_kind() -> None:

@@ -176,6 +176,8 @@ def test_a_reference_that_leaves_the_schema_is_refused_unread(
     [
         ({"$id": "//[", "$ref": "x"}, "is no URI reference"),
         ({"$id": "http://a/b", "$ref": "//["}, "is no URI reference"),
+        ({"$id": "//[#x"}, "is no URI reference"),
+        ({"$ref": "//[#x"}, "is no URI reference"),
         ({"$id": "http://a/b", "$defs": {"x": {"$id": "//["}}}, "is no URI reference"),
         ({"$ref": "#/allOf/" + "9" * 5000, "allOf": [True]}, "leads to no schema"),
         ({"$ref": "#/allOf/01", "allOf": [True, True]}, "leads to no schema"),
@@ -186,7 +188,7 @@ def test_a_reference_that_leaves_the_schema_is_refused_unread(
         ({"type": "x" * 100_000}, "is no JSON Schema"),
         ({"format": "x" * 100_000}, "Unknown format"),
     ],
-    ids=range(11),
+    ids=range(13),
 )
 def test_what_is_said_of_a_hostile_schema_is_clear_and_short(schema: Any, words: str) -> None:
     with pytest.raises(DefinitionError, match=words) as caught:

@@ -298,6 +298,20 @@ def test_a_raw_body_that_cannot_take_the_arguments_is_refused(body: Any, how: st
 
 
 @pytest.mark.rule("JS-8")
+@pytest.mark.parametrize("validate", [None, 0, "no", Unprintable()], ids=range(4))
+def test_whether_arguments_are_validated_is_a_bool(validate: Any) -> None:
+    with pytest.raises(DefinitionError, match="validate_arguments is a bool"):
+        Tool.from_schema(
+            name="x",
+            description="",
+            parameters=True,
+            output=True,
+            body=arguments_alone,
+            validate_arguments=validate,
+        )
+
+
+@pytest.mark.rule("JS-8")
 @pytest.mark.parametrize(
     ("body", "context"),
     [

@@ -58,6 +58,19 @@ def test_what_would_be_too_long_to_read_is_counted(count: int) -> None:
         assert len("; ".join(items)) > 40_000
 
 
+@pytest.mark.rule("JS-5")
+def test_what_a_schema_says_is_said_of_each_value_alike() -> None:
+    plan = given_schema(items={"enum": ["a"], "patternProperties": {"^x": {"type": "null"}}})
+
+    assert violations(plan, ["b", "a", {"x": 1}, {"xx": 2}]).items == (
+        '"[0]" must be one of ["a"]',
+        '"[2]" must be one of ["a"]',
+        '"[2].x" must be null',
+        '"[3]" must be one of ["a"]',
+        '"[3].xx" must be null',
+    )
+
+
 def test_violations_that_read_alike_are_told_and_counted_once() -> None:
     twice = {"items": {"type": "integer"}}
     plan = given_schema(allOf=[twice, {**twice, "title": "another"}])
@@ -282,9 +295,9 @@ class Raises:
     what: int
 
     def __attrs_post_init__(self) -> None:
-        raise (TornError("torn"), UnsaidError(), StopIteration("stop"), ExceptionGroup("two", [OSError()]))[
-            self.what
-        ]
+        noted = StopIteration("stop")
+        noted.add_note("whatever the author noted")
+        raise (TornError("torn"), UnsaidError(), noted, ExceptionGroup("two", [OSError()]))[self.what]
 
 
 def builds(p: list[Checked | Raises]) -> None: ...
