@@ -9,6 +9,8 @@ from functools import partial
 
 import pytest
 import trio
+from hypothesis import given
+from hypothesis import strategies as st
 from trio.testing import MockClock
 
 from tests.helpers import Proceed, Tripwire, at, call, caused_at, facts, hold_loop, observed
@@ -23,6 +25,8 @@ from trio_tools import (
     open_call_scope,
     tool,
 )
+from trio_tools._fusion import Ambient, Source
+from trio_tools._scope import Lifetime, lifetime_of
 
 
 @tool
@@ -702,3 +706,79 @@ async def test_a_notice_before_the_deadline_of_a_wrappers_scope_is_the_callers(
             await registry.execute(call(scope, "lingers"))
 
     assert seen.only.cause == CancelCause(CauseKind.AMBIENT, "ambient", None, 1.0)
+
+
+def asked_in_time(source: Source, now: float) -> bool:
+    """Return whether a source that has a cause is asked for it: its horizon has been reached."""
+    return source.horizon <= now or source.cause_at(now) is None
+
+
+MOMENTS = st.lists(
+    st.tuples(
+        st.sampled_from(["observe", "observe_hidden", "notice", "disregard", "wait"]),
+        st.sampled_from([0, 1, 3]),
+    ),
+    max_size=12,
+)
+
+
+@pytest.mark.rule("WR-6", "SC-9")
+@given(moments=MOMENTS)
+def test_what_is_known_of_the_scopes_around_a_call_never_hides_behind_its_horizon(
+    moments: list[tuple[str, int]],
+) -> None:
+    ambient, now = Ambient(), 0.0
+    for what, ahead in moments:
+        match what:
+            case "observe":
+                ambient.observe(now + ahead if ahead else -math.inf, now)
+            case "observe_hidden":
+                ambient.observe_hidden(now)
+            case "notice":
+                ambient.notice(now)
+            case "disregard":
+                ambient.disregard()
+            case _:
+                now += ahead
+
+        assert asked_in_time(ambient, now), (what, now)
+
+
+ACTS = st.lists(
+    st.tuples(
+        st.sampled_from(["cancel", "move", "child", "wait"]),
+        st.integers(0, 3),
+        st.sampled_from([-1.0, 0.0, 1.0, 4.0, math.inf]),
+    ),
+    max_size=14,
+)
+
+
+@pytest.mark.rule("SC-5", "SC-8", "SC-15")
+@given(acts=ACTS)
+def test_no_cause_of_a_call_scope_or_its_children_hides_behind_a_horizon(
+    acts: list[tuple[str, int, float]],
+) -> None:
+    late: list[tuple[str, float]] = []
+
+    async def main() -> None:
+        async with open_call_scope(timeout=5) as scope:
+            lifetimes = [lifetime_of(scope)]
+            for what, which, seconds in acts:
+                lifetime = lifetimes[which % len(lifetimes)]
+                now = trio.current_time()
+                match what:
+                    case "cancel":
+                        lifetime.cancel(CauseKind.CALLER, "x", None, now)
+                    case "move":
+                        lifetime.move_deadline(now + seconds)
+                    case "child":
+                        lifetimes.append(Lifetime("child", now + max(seconds, 0), lifetime))
+                    case _:
+                        await trio.sleep(max(seconds, 0) if seconds < math.inf else 2)
+                now = trio.current_time()
+                late.extend((what, now) for each in lifetimes if not asked_in_time(each, now))
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+
+    assert late == []

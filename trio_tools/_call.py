@@ -37,7 +37,9 @@ class ExecutionToken:
         return f"<ExecutionToken {id(self):#x}>"
 
 
-def _problem_with(name: object, call_id: object, scope: object, parent: object) -> str | None:
+def _problem_with(
+    name: object, call_id: object, scope: object, parent: object, root_call_id: object
+) -> str | None:
     """Say what is of the wrong kind; asked once for all fields, for every call is made here."""
     if not isinstance(scope, CallScope):
         return (
@@ -50,6 +52,8 @@ def _problem_with(name: object, call_id: object, scope: object, parent: object) 
         return f"the call_id of a ToolCall is a string, not {type(call_id).__name__}"
     if parent is not None and not isinstance(parent, ExecutionToken):
         return f"the parent of a ToolCall is the token of an execution, not {type(parent).__name__}"
+    if root_call_id is not None and not isinstance(root_call_id, str):
+        return f"the root_call_id of a ToolCall is a string, not {type(root_call_id).__name__}"
     return None
 
 
@@ -79,7 +83,7 @@ class ToolCall:
     root_call_id: str | None = None
 
     def __attrs_post_init__(self) -> None:
-        if problem := _problem_with(self.name, self.call_id, self.scope, self.parent):
+        if problem := _problem_with(self.name, self.call_id, self.scope, self.parent, self.root_call_id):
             raise TypeError(problem)
 
     def __repr__(self) -> str:

@@ -92,7 +92,7 @@ class Block:
     """
 
     feedback: object = field(repr=False)
-    contexts: Iterable[Context] = field(default=(), kw_only=True, repr=False)
+    contexts: Iterable[Context] = field(default=(), repr=False)
 
 
 ReviewDecision: TypeAlias = Accept | Block

@@ -263,7 +263,7 @@ def _made_success(life: Life, answer: ToolResult, contexts: tuple[Context, ...])
         value=output.value,
         meta=output.meta,
         contexts=contexts,
-        concludes=answer.concludes,
+        concludes=answer.concludes is True,
         artifacts=answer.artifacts,
         write=answer.write if answer.write in life.writes else None,
         settlement=life.settlement,

@@ -10,7 +10,7 @@ the call it served was cancelled.
 
 from typing import Final, final
 
-from attrs import frozen
+from attrs import field, frozen
 
 from ._text import shown
 
@@ -124,6 +124,13 @@ class TransportError(Exception):
         return self._cancelled
 
 
+def _text(value: object) -> str:
+    # What a failure says is stored and shown, end to end, and an enum of strings is a usual code.
+    if not isinstance(value, str):
+        raise TypeError(f"message, code and name of a failure are strings, not {shown(value)}")
+    return str.__str__(value)
+
+
 @frozen
 class ToolFailure:
     """Why a call that is not OK ended as it did.
@@ -134,11 +141,14 @@ class ToolFailure:
         name: the class of the error, such as ``ToolTimeoutError`` or ``ValueError``.
 
     Its repr shows code and name only (`OU-6`).
+
+    Raises:
+        TypeError: when one of them is no string.
     """
 
-    message: str
-    code: str
-    name: str
+    message: str = field(converter=_text)
+    code: str = field(converter=_text)
+    name: str = field(converter=_text)
 
     def __repr__(self) -> str:
         return f"ToolFailure(code={self.code!r}, name={self.name!r})"

@@ -37,6 +37,8 @@ def make_output(life: Life, tool: Tool, value: object) -> Output:
     """
     depth = life.settings.bounds.json_depth
     try:
+        if tool.output_plan.runs_foreign_code:
+            life.stale = True
         checked = tool.output_plan.accept(value, depth=depth)
     except NotLossless:
         close_coroutine(value)

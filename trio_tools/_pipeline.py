@@ -221,6 +221,11 @@ def publish_unstarted(life: Life, cause: CancelCause | None) -> tuple[ToolResult
     return result, publish(life, result)
 
 
+def _plain(text: str) -> str:
+    # Names are often enums of strings, and a subclass of str may format itself as it likes (`JS-12`).
+    return text if type(text) is str else str.__str__(text)
+
+
 def admit(
     layer: Layer,
     call: ToolCall,
@@ -248,15 +253,16 @@ def admit(
         if parent is None or parent.settled or parent.lifetime.run is not trio.lowlevel.current_trio_token():
             raise RuntimeError("the parent of a nested call has settled, or belongs to another run")
     lifetime = lifetime_of(call.scope) if lifetime is None else lifetime
-    tool = layer.get(call.name)
+    name, call_id = _plain(call.name), _plain(call.call_id)
+    tool = layer.get(name)
     if ambient is None:
         ambient = Ambient()
     if parent is not None:
         ambient.enclosing = parent
     life = Life(
-        call_id=call.call_id,
-        root_call_id=call.root_call_id or (call.call_id if parent is None else parent.root_call_id),
-        name=call.name,
+        call_id=call_id,
+        root_call_id=_plain(call.root_call_id or (call_id if parent is None else parent.root_call_id)),
+        name=name,
         raw=call.arguments,
         parent=call.parent,
         layer=layer,

@@ -28,7 +28,7 @@ class CallStatistics:
         name: the name that was called.
         call_id: the call's id.
         phase: where in its life it is: ``entry``, ``gates``, ``approval``, ``guards``, ``wrappers``,
-            ``dispatch``, ``body``, ``review`` or ``final``.
+            ``dispatch``, ``body``, ``review``, ``final``, or ``published`` while observers are told.
         since: the trio time, in seconds, at which that phase began.
         cancelled_since: the trio time at which it was cancelled; None while it is not.
         await_line: where a call that is cancelled and still pending is parked, as

@@ -80,7 +80,15 @@ def _settlement_of(value: Settlement | str) -> Settlement:
 def _several(contexts: Iterable[Context]) -> tuple[Context, ...]:
     if isinstance(contexts, str | bytes):
         raise TypeError("contexts are several messages: put a single one into a tuple")
-    return tuple(contexts)
+    return tuple([each if type(each) is str else _frozen_if_json(each) for each in contexts])
+
+
+def _only_artifacts(artifacts: Iterable[Artifact]) -> tuple[Artifact, ...]:
+    artifacts = tuple(artifacts)
+    for each in artifacts:
+        if not isinstance(each, Artifact):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"the artifacts of a result are Artifacts, not {type(each).__name__}")
+    return artifacts
 
 
 def _frozen_if_json(value: Any) -> JsonValue:
@@ -118,6 +126,7 @@ class ToolResult:
 
     Raises:
         ValueError: when the facts contradict one another (`OU-2`); also from `attrs.evolve`.
+        TypeError: when an artifact, a part of the content or the contexts are of another kind.
     """
 
     outcome: ToolOutcome = field(converter=_outcome_of)
@@ -127,7 +136,7 @@ class ToolResult:
     meta: JsonValue | None = field(default=None, converter=_frozen_if_json)
     contexts: tuple[Context, ...] = field(default=(), converter=_several)
     concludes: bool = False
-    artifacts: tuple[Artifact, ...] = field(default=(), converter=tuple)
+    artifacts: tuple[Artifact, ...] = field(default=(), converter=_only_artifacts)
     write: WriteTarget | None = None
     settlement: Settlement = field(default=Settlement.NOT_DISPATCHED, converter=_settlement_of)
     cause: CancelCause | None = None
@@ -137,7 +146,7 @@ class ToolResult:
             if self.error is not None:
                 raise ValueError("a result that is ok has no error")
             return
-        if self.error is None or not self.error.code:
+        if not isinstance(self.error, ToolFailure) or not self.error.code:
             raise ValueError(f"a result that is {self.outcome} needs an error with a code")
         if self.value is not None or self.artifacts or self.write is not None or self.concludes:
             raise ValueError(

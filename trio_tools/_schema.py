@@ -6,7 +6,7 @@ body receives the frozen arguments as they came (`JS-8`).
 """
 
 from collections.abc import Callable
-from typing import Any, Final, Protocol, final
+from typing import Any, ClassVar, Final, Protocol, final
 
 from attrs import field, frozen
 
@@ -58,6 +58,11 @@ class PlanOfOutput(Protocol):
     @property
     def schema(self) -> JsonSchema:
         """The schema that the value keeps."""
+        ...
+
+    @property
+    def runs_foreign_code(self) -> bool:
+        """Whether `accept` reads the fields of instances, which may be properties of the author's."""
         ...
 
     def accept(self, value: object, *, depth: int) -> JsonValue:
@@ -133,6 +138,11 @@ class OutputPlan:
     schema: JsonSchema
     _shape: Shape
 
+    @property
+    def runs_foreign_code(self) -> bool:
+        """Whether it reads the fields of instances."""
+        return self._shape.project is not None
+
     def accept(self, value: object, *, depth: int) -> JsonValue:
         """Returns the value as frozen JSON; raises `NotLossless`, `TooDeep` or `Violations`."""
         shape = self._shape
@@ -172,6 +182,7 @@ class SchemaOutputPlan:
 
     schema: JsonSchema
     _validator: Validator
+    runs_foreign_code: ClassVar[bool] = False
 
     def accept(self, value: object, *, depth: int) -> JsonValue:
         """Returns the value as frozen JSON; raises `NotLossless`, `TooDeep` or `Violations`."""

@@ -280,7 +280,7 @@ class CallScope:
         if math.isnan(at):
             raise ValueError("a deadline is a trio time in seconds, not NaN")
         self._lifetime.check_run()
-        self._lifetime.move_deadline(at)
+        self._lifetime.move_deadline(float(at))
 
     @property
     def cancel_called(self) -> bool:
@@ -302,8 +302,11 @@ class CallScope:
             reason: what the cause shall say about why.
 
         Raises:
+            TypeError: when ``reason`` is neither a string nor None.
             RuntimeError: when called from a foreign thread or another trio run (`SC-2`).
         """
+        if reason is not None:
+            reason = _text(reason, "the reason of a cancellation")
         self._lifetime.check_run()
         self._lifetime.cancel(CauseKind.CALLER, self.name, reason, trio.current_time())
 
@@ -319,6 +322,7 @@ class CallScope:
 
         Raises:
             ValueError: when ``timeout`` is negative or NaN.
+            TypeError: when ``name`` is no string.
         """
         return _OpenCallScope(name, timeout, self._lifetime)
 
@@ -403,6 +407,8 @@ def open_call_scope(
 
     Raises:
         ValueError: when ``timeout`` is negative or NaN.
+        TypeError: when ``name`` is no string.
+        RuntimeError: when the block is left in another task than entered it, which changes nothing.
     """
     return _OpenCallScope(name, timeout, None)
 
@@ -412,14 +418,22 @@ def _seconds(_instance: object, _attribute: object, value: float) -> None:
         raise ValueError(f"a timeout is zero or more seconds, not {value!r}")
 
 
+def _text(value: object, what: str) -> str:
+    """Return ``value`` as a plain string: what a cause says is stored and shown, end to end."""
+    if not isinstance(value, str):
+        raise TypeError(f"{what} is a string, not {type(value).__name__}")
+    return str.__str__(value)
+
+
 @define(eq=False)
 class _OpenCallScope:
     """The block of one call scope."""
 
-    name: str
+    name: str = field(converter=lambda name: _text(name, "the name of a call scope"))
     timeout: float = field(validator=_seconds)
     parent: Lifetime | None
     _watch: "_Watch | None" = field(default=None, init=False)
+    _owner: trio.lowlevel.Task | None = field(default=None, init=False)
 
     @trio.lowlevel.enable_ki_protection
     async def __aenter__(self) -> CallScope:
@@ -429,6 +443,7 @@ class _OpenCallScope:
             self.parent.check_run()
         lifetime = Lifetime(self.name, trio.current_time() + self.timeout, self.parent)
         self._watch = _Watch(lifetime)
+        self._owner = trio.lowlevel.current_task()
         await self._watch.begin()
         return handle_on(lifetime)
 
@@ -437,6 +452,9 @@ class _OpenCallScope:
         self, _kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
     ) -> None:
         assert self._watch is not None
+        # Nothing is touched: the owner can still leave it, and trio would take the whole run down.
+        if trio.lowlevel.current_task() is not self._owner:
+            raise RuntimeError(f"call scope {self.name!r} is left by the task that opened it, and no other")
         await self._watch.end(error)
 
 
