@@ -96,6 +96,10 @@ def test_the_page_filters_and_counts(tmp_path: Path) -> None:
         answer.hash = location.hash;
         $('#layer').value = 'mail'; $('#layer').dispatchEvent(new Event('input'));
         answer.layer = all('#rows .line').length;
+        $('#tool').value = 'pay'; $('#tool').dispatchEvent(new Event('input'));
+        answer.noToolOfTheLayer = all('#rows .line').length;
+        $('#layer').value = ''; $('#layer').dispatchEvent(new Event('input'));
+        answer.tool = all('#rows .line .tool').map((n) => n.textContent);
         $('#search').value = 'nothing like it'; $('#search').dispatchEvent(new Event('input'));
         answer.nothing = [all('#rows .line').length, $('#nothing').hidden];
         $('#tools').reset();
@@ -111,6 +115,8 @@ def test_the_page_filters_and_counts(tmp_path: Path) -> None:
     assert answer["shown"] == "5 of 21 steps"
     assert answer["hash"] == "#outcome=cancelled%2Cunknown"
     assert answer["layer"] < 5
+    assert answer["noToolOfTheLayer"] == 0
+    assert answer["tool"] == ["pay"]
     assert answer["nothing"] == [0, False]
     assert answer["rate"] == "25 %"
     assert answer["pressed"] == 0
