@@ -5,6 +5,7 @@ from attrs import evolve
 
 from trio_tools.reference._call_predict import predict
 from trio_tools.reference._call_program import (
+    Action,
     Ambient,
     ApproverScript,
     Attempt,
@@ -22,9 +23,11 @@ from trio_tools.reference._call_program import (
     GuardScript,
     Hold,
     LeaveOpen,
+    MoveDeadline,
     Nested,
     ObserverScript,
     Proceed,
+    Register,
     Return,
     ReviewScript,
     ScopeSpec,
@@ -33,6 +36,7 @@ from trio_tools.reference._call_program import (
     Spawn,
     Stray,
     ToolScript,
+    Unregister,
     WrapperScript,
 )
 from trio_tools.reference._call_tables import Published, Trace
@@ -388,25 +392,54 @@ def test_execute_raises_only_where_ambient_scopes_are_cancelled(place: str | int
 
 @pytest.mark.rule("WR-8")
 def test_a_shield_hides_ambient_scopes_and_neither_the_scope_nor_its_owner() -> None:
-    def under_shield(place: str | int) -> str | None:
-        return only(
-            run(
-                SLOW,
-                outer=Ambient(),
-                inner=Ambient(),
-                wrappers=(WrapperScript((Proceed(shield=True),)),),
-                cancels=(CancelAt(3, place),),  # pyright: ignore[reportArgumentType]
-            )
-        ).settlement
+    def under_shield(place: str | int) -> set[str]:
+        program = run(
+            SLOW,
+            outer=Ambient(),
+            inner=Ambient(),
+            wrappers=(WrapperScript((Proceed(shield=True),)),),
+            cancels=(CancelAt(3, place),),  # pyright: ignore[reportArgumentType]
+        )
+        return {trace.published[-1].settlement for trace in traces(program)}
 
-    assert under_shield("inner") == "returned"
-    assert under_shield("outer") == "cancelled"
-    assert under_shield(0) == "cancelled"
+    assert under_shield("inner") == {"returned"}
+    assert under_shield("outer") == {"cancelled"}
+    assert under_shield(0) == {"cancelled"}
 
 
 @pytest.mark.rule("WR-7")
-def test_what_a_shield_hides_may_be_named_once_something_else_cancels() -> None:
-    """WR-8 hides the ambient deadline from the body; WR-6 may name it all the same, for it was first."""
+@pytest.mark.parametrize(
+    ("timeout", "body", "expected"),
+    [
+        pytest.param(4, (Shielded(1), MoveDeadline(20), Sleep(8)), (None, "returned", None), id="away"),
+        pytest.param(20, (MoveDeadline(4), Sleep(8)), ("ABORTED", "cancelled", 4), id="closer"),
+        pytest.param(20, (MoveDeadline(0), Sleep(8)), ("ABORTED", "cancelled", 0), id="now"),
+        pytest.param(4, (Hold(8), MoveDeadline(20), Sleep(8)), ("ABORTED", "cancelled", 4), id="too late"),
+    ],
+)
+def test_a_deadline_is_moved_under_a_running_body(
+    timeout: int, body: tuple[Action, ...], expected: tuple[str | None, str, float | None]
+) -> None:
+    """SC-7: at once, and either way; SC-8: one that has passed is final."""
+    program = CallProgram((ToolScript("a", body),), (CallSpec("a"),), scopes=(ScopeSpec("turn", timeout),))
+    (trace,) = predict(program).traces
+    (result,) = trace.published
+
+    assert (result.code, result.settlement, result.cause and result.cause.until) == expected
+
+
+@pytest.mark.parametrize(
+    ("script", "code"), [((Unregister("a"),), "UNKNOWN_TOOL"), ((Unregister("a"), Register("a")), None)]
+)
+def test_a_tool_is_looked_up_afresh_at_dispatch(script: tuple[Action, ...], code: str | None) -> None:
+    program = CallProgram((ToolScript("a"),), (CallSpec("a"),), gates=(GateScript(script, "allow"),))
+    (trace,) = predict(program).traces
+
+    assert trace.published[0].code == code
+
+
+def test_what_a_shield_hides_may_count_and_be_named_and_need_not() -> None:
+    """WR-8 hides the ambient deadline from the body, CA-1 is asked outside of the shield: both may hold."""
     hiding = WrapperScript((Attempt((Sleep(8),)), Proceed(shield=True)))
     program = CallProgram(
         (ToolScript("a", (Sleep(8),)),),
@@ -420,6 +453,7 @@ def test_what_a_shield_hides_may_be_named_once_something_else_cancels() -> None:
     }
 
     assert causes == {
+        (BEFORE, str(Cause("ambient", "ambient", 3, 3))),
         ("ABORTED", str(Cause("ambient", "ambient", 3, 3))),
         ("ABORTED", str(Cause("deadline", "turn", 4, 4))),
     }

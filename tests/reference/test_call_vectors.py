@@ -24,7 +24,14 @@ from trio_tools.reference.calls import (
 )
 
 FOLDER = Path(__file__).parents[2] / "docs" / "vectors"
-NAMES = ["batch.json", "classification.json", "drawn.json", "nested.json", "timeouts.json"]
+NAMES = [
+    "batch.json",
+    "classification.json",
+    "drawn.json",
+    "nested.json",
+    "registrations.json",
+    "timeouts.json",
+]
 
 
 def runner() -> ModuleType:

@@ -37,6 +37,7 @@ class Actor:
     Attributes:
         stray: a ``Cancelled`` that was caught before the run and belongs to nothing in it.
         steps: how many actions were begun.
+        register: registers a tool of the program by name, and keeps its registration.
     """
 
     program: p.CallProgram
@@ -46,6 +47,7 @@ class Actor:
     registrations: dict[str, Registration] = field(factory=dict[str, Registration])
     steps: int = 0
     stray: trio.Cancelled = field(init=False)
+    register: Callable[[str], None] = field(init=False)
 
     async def prepare(self) -> None:
         """Obtain a ``Cancelled`` to let out later."""
@@ -93,7 +95,9 @@ class Actor:
                         await self.carry_out(inner, bound)
                     finally:
                         await self.carry_out(last, bound)
-                case p.Hold() | p.CancelCaller() | p.Unregister() | p.Fail() | p.Stray():
+                case p.Hold() | p.CancelCaller() | p.Fail() | p.Stray():
+                    self.act(action)
+                case p.MoveDeadline() | p.Unregister() | p.Register():
                     self.act(action)
                 case _:
                     await bound(action)
@@ -111,9 +115,14 @@ class Actor:
                 self.clock.jump(seconds)
             case p.CancelCaller(scope):
                 self.cancel(scope)
+            case p.MoveDeadline(seconds, scope):
+                self.scopes[scope].deadline = trio.current_time() + seconds
             case p.Unregister(tool):
                 if tool in self.registrations:
-                    self.registrations[tool].close()
+                    self.registrations.pop(tool).close()
+            case p.Register(tool):
+                if tool not in self.registrations:
+                    self.register(tool)
             case p.Fail(code):
                 raise error_of(code)
             case p.Stray():

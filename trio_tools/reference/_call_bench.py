@@ -260,11 +260,12 @@ class Bench:
             # It may have been first, and was if it was noticed before the other happened.
             if cause.until < latest or (cause.since < latest and self.kernel.choices.pick(2)):
                 best = cause, None
-        if best is not None and call.entry not in node.visible:
-            # WR-8 hides an ambient scope from the body, and nothing promises more: whether it is named as the
-            # first in time (WR-6) once another source has cancelled is open.
+        if call.entry not in node.visible:
+            # WR-8 hides ambient scopes behind a wrapper's shield, CA-1 is asked outside of it: whether a
+            # question inside counts them, and names them as the first in time (WR-6), is open.
             hidden = self._observed(call, since)
-            if hidden is not None and hidden.since < best[0].until and self.kernel.choices.pick(2):
+            first = hidden is not None and (best is None or hidden.since <= best[0].until)
+            if hidden is not None and first and self.kernel.choices.pick(2):
                 best = hidden, None
         return best
 

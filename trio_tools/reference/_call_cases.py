@@ -11,7 +11,7 @@ from attrs import evolve
 
 from . import _call_program as p
 
-__all__ = ["KINDS", "Case", "batches", "nested", "phases", "timeouts"]
+__all__ = ["KINDS", "Case", "batches", "nested", "phases", "registrations", "timeouts"]
 
 Case = tuple[str, str, p.CallProgram]
 """The rule that a program is about, its name, and the program."""
@@ -33,6 +33,10 @@ _QUICK: Final = p.ToolScript("a", (p.Defer("x"), p.Conclude()))
 
 def _program(*tools: p.ToolScript, **more: object) -> p.CallProgram:
     return evolve(p.CallProgram(tools, (p.CallSpec("a"),)), **more)
+
+
+def _scoped(timeout: int, body: tuple[p.Action, ...]) -> p.CallProgram:
+    return _program(p.ToolScript("a", body), scopes=(p.ScopeSpec("turn", timeout),))
 
 
 def phases() -> Iterator[Case]:
@@ -132,6 +136,10 @@ def timeouts() -> Iterator[Case]:
     for finish in ("last", "translate"):
         wrapper = p.WrapperScript((p.Proceed(timeout=3),), finish, "mine")
         yield "TI-18", f"deadline-of-a-wrapper-{finish}", _program(slow, wrappers=(wrapper,))
+    moved = (p.MoveDeadline(20), p.Sleep(8))
+    yield "SC-7", "deadline-moved-away-from-a-running-body", _scoped(4, (p.Shielded(1), *moved))
+    yield "SC-7", "deadline-moved-closer-to-a-running-body", _scoped(20, (p.MoveDeadline(4), p.Sleep(8)))
+    yield "SC-8", "deadline-moved-after-it-has-passed", _scoped(4, (p.Hold(8), *moved))
     # An ambient deadline has passed, and the wrapper hides it; then the scope's own deadline passes too.
     hiding = p.WrapperScript((p.Attempt((p.Sleep(8),)), p.Proceed(shield=True)))
     yield (
@@ -162,6 +170,22 @@ def nested() -> Iterator[Case]:
     yield "NE-8", "in-the-nursery", _program(evolve(outer, body=(p.Spawn(outer.body), p.Defer("0"))), inner)
     failing = evolve(outer, body=(p.Spawn(outer.body), p.Sleep(4), p.Fail("MINE")))
     yield "NE-8", "cancelled-by-a-failing-body", _program(failing, inner)
+
+
+def registrations() -> Iterator[Case]:
+    """Yield what happens to calls of tools that come and go (`LA-4` to `LA-6`, `WR-14`, `RE-5`)."""
+    close, slow = (p.Unregister("a"),), p.ToolScript("a", _SLOW)
+    for name, script in (("gone", close), ("back", (*close, p.Register("a")))):
+        waits = p.GateScript((p.Sleep(1), *script), "allow")
+        yield "BO-1", f"{name}-before-dispatch", _program(slow, gates=(waits,))
+        yield "LA-6", f"{name}-while-the-body-runs", _program(evolve(slow, body=(*script, *_SLOW)))
+        made = p.WrapperScript((p.Proceed(), *script), "success")
+        yield "WR-14", f"{name}-when-a-wrapper-answers", _program(slow, wrappers=(made,))
+        review = p.ReviewScript(script, "value")
+        yield "RE-5", f"{name}-in-review", _program(slow, reviewers=(review,))
+    hidden = evolve(slow, hidden=True)
+    late = p.GateScript((p.Register("a"),), "allow")
+    yield "LA-4", "registered-while-the-gates-are-asked", _program(hidden, gates=(late,))
 
 
 def batches() -> Iterator[Case]:

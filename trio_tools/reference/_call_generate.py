@@ -205,8 +205,12 @@ class Maker:
                 return p.Fail(draws.choose((None, "CODED")))
             case "stray":
                 return p.Stray()
+            case "move":
+                return p.MoveDeadline(self.moment(4, far=3), draws.integer(0, self.scopes - 1))
             case "unregister":
                 return p.Unregister(draws.choose(self.tools))
+            case "register":
+                return p.Register(draws.choose(self.tools))
             case "attempt":
                 return p.Attempt(self.script(place, depth=depth + 1), self.handler(place, depth))
             case "cleanup":
@@ -241,7 +245,7 @@ class Maker:
         """Return a script of a synchronous phase."""
         if not self.draws.chance(35):
             return ()
-        options = ("hold", "cancel", "cancel", "fail", "stray", "unregister")
+        options = ("hold", "cancel", "cancel", "move", "fail", "stray", "unregister", "register")
         return (self.made(self.draws.choose(options), "sync", 2),)
 
     def arguments(self) -> p.Arguments:
@@ -424,10 +428,23 @@ _COMMON = ("sleep",) * 6 + (
     "shielded",
     "hold",
     "cancel",
+    "move",
     "fail",
     "stray",
 )
-_LEAF = ("defer", "defer", "conclude", "group", "return", "return", "spawn", "spawn", "nursery", "unregister")
+_LEAF = (
+    "defer",
+    "defer",
+    "conclude",
+    "group",
+    "return",
+    "return",
+    "spawn",
+    "spawn",
+    "nursery",
+    "unregister",
+    "register",
+)
 _BY_PLACE = {
     "body": (*_LEAF, "nested", "nested", "nested"),
     "leaf": _LEAF,

@@ -10,9 +10,9 @@ out what has its default value and evaluates to an equal program.
 out in order. The list ends early where an action raises, or where `Return` ends a body. Times are
 whole seconds. Every action that is begun counts as one step; `CancelAtStep` refers to that count.
 
-*Where an action may stand.* `Checkpoint`, `Sleep`, `Shielded`, `Hold`, `CancelCaller`, `Fail`,
-`Stray`, `Attempt`, `Cleanup` and `Unregister` may stand in any script; a guard, a finalizer and an
-observer are synchronous and take `Hold`, `CancelCaller`, `Fail`, `Stray` and `Unregister` only.
+*Where an action may stand.* `Checkpoint`, `Sleep`, `Shielded`, `Hold`, `CancelCaller`, `MoveDeadline`,
+`Fail`, `Stray`, `Attempt`, `Cleanup`, `Unregister` and `Register` may stand in any script; a guard, a
+finalizer and an observer are synchronous and take none of these that waits.
 `Spawn`, `CancelNursery`, `LeaveOpen`, `Defer`, `Conclude`, `Nested`, `FailGroup` and `Return` belong
 to bodies and their children, `Consult` to gates and reviewers, `Proceed` to wrappers.
 """
@@ -45,9 +45,11 @@ __all__ = [
     "GuardScript",
     "Hold",
     "LeaveOpen",
+    "MoveDeadline",
     "Nested",
     "ObserverScript",
     "Proceed",
+    "Register",
     "Return",
     "ReviewScript",
     "ScopeSpec",
@@ -112,6 +114,15 @@ class Hold(_Node):
 class CancelCaller(_Node):
     """Cancel the call scope number ``scope``, the caller's own, from where the script stands."""
 
+    scope: int = 0
+
+
+@final
+@frozen(repr=False)
+class MoveDeadline(_Node):
+    """Set the deadline of call scope number ``scope`` to ``seconds`` from now."""
+
+    seconds: int
     scope: int = 0
 
 
@@ -211,7 +222,15 @@ class Return(_Node):
 @final
 @frozen(repr=False)
 class Unregister(_Node):
-    """Close the registration of ``tool``."""
+    """Close the registration of ``tool``, if it is registered."""
+
+    tool: str
+
+
+@final
+@frozen(repr=False)
+class Register(_Node):
+    """Register ``tool``, if it is not registered: one that was hidden, or that was closed."""
 
     tool: str
 
@@ -250,6 +269,7 @@ Action: TypeAlias = (
     | Shielded
     | Hold
     | CancelCaller
+    | MoveDeadline
     | Fail
     | FailGroup
     | Stray
@@ -263,6 +283,7 @@ Action: TypeAlias = (
     | Nested
     | Return
     | Unregister
+    | Register
     | Consult
     | Proceed
 )
@@ -299,7 +320,7 @@ class ToolScript(_Node):
         timeout: the declared timeout in seconds, or None.
         finalizer: its finalizer, or None.
         parallel: whether it declares itself safe to run beside its neighbours in a batch.
-        hidden: whether it is not registered, so that its name is unknown.
+        hidden: whether it is not registered at first, so that its name is unknown.
     """
 
     name: str

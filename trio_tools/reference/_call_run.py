@@ -205,10 +205,16 @@ class _Play:
         registry = Registry(
             approver=None if program.approver is None else hooks.approver(self.actor, program.approver)
         )
+
+        def register(name: str) -> None:
+            tool = program.tool(name)
+            made = _tool(tool.name, tool.timeout, tool.parallel, tool.finalizer is not None)
+            self.actor.registrations[name] = registry.register(made)
+
+        self.actor.register = register
         for tool in program.tools:
             if not tool.hidden:
-                made = _tool(tool.name, tool.timeout, tool.parallel, tool.finalizer is not None)
-                self.actor.registrations[tool.name] = registry.register(made)
+                register(tool.name)
         for gate in program.gates:
             registry.gate(hooks.gate(self.actor, gate))
         for guard in program.guards:

@@ -85,9 +85,14 @@ class Stage:
                 kernel.hold(seconds)
             case p.CancelCaller(scope):
                 self.world.cancel(scope)
-            case p.Unregister(tool):
+            case p.MoveDeadline(seconds, scope):
+                kernel.move_deadline(self.world.scopes[scope], kernel.now + seconds)
+            case p.Unregister(tool):  # LA-5, LA-6
                 kernel.writes(tool)
                 self.world.registered.discard(tool)
+            case p.Register(tool):
+                kernel.writes(tool)
+                self.world.registered.add(tool)
             case p.Fail(code):
                 raise Broke(code)
             case p.Stray():

@@ -141,6 +141,12 @@ class Source:
         if self.requested is None and self.deadline > now and not parents:
             self.requested = now
 
+    def move_deadline(self, now: float, at: float) -> None:
+        """Set the deadline, unless it has passed or something else has cancelled this (`SC-7`, `SC-8`)."""
+        parents = any(parent.cancelled(now) for parent in self.parents if parent.kind != "ambient")
+        if self.requested is None and self.deadline > now and not parents:
+            self.deadline = at
+
     def next_deadline(self) -> float:
         """Return the earliest deadline of this and its parents."""
         return min([source.deadline for source in self.family])
@@ -399,6 +405,11 @@ class Kernel:
             # The owner's deadline passed while the loop was held; that is noticed a pass later.
             source.ahead = source.cancelled(self.now) and not source.cancelled(self.held[1])
         source.request(self.now)
+
+    def move_deadline(self, source: Source, at: float) -> None:
+        """Move the deadline of ``source``, from the running task."""
+        self.writes(source)
+        source.move_deadline(self.now, at)
 
     def hold(self, seconds: float) -> None:
         """Advance the clock while the running task keeps the loop: everybody sees that."""
