@@ -1,9 +1,8 @@
 """Run the vectors against an implementation: ``python docs/vectors/run.py [FILE...]``.
 
 What is special about the implementation is one function, ``observe``: it carries a program out and
-returns what could be seen, in the shape of a trace. All else is comparing JSON with JSON. A vector
-passes when the observed trace is one of the permitted ones, where the time of a cause lies within its
-bounds. Exit code 0: all pass; 1: some do not.
+returns what could be seen. All else is comparing JSON with JSON. A vector passes when the observed trace
+is a permitted one, the time of each cause within its bounds. Exit code 0: all pass; 1: some do not.
 """
 
 import json

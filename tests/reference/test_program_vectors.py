@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import random
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
+import jsonschema
 import pytest
 
 from trio_tools.reference import (
@@ -19,6 +23,7 @@ from trio_tools.reference import (
     program_to_json,
     program_vectors,
     run,
+    write_program_vectors,
 )
 from trio_tools.reference._generate import Grammar, draw_program
 from trio_tools.reference._outcome import Cancelled, Failed, Group, Outcome
@@ -99,3 +104,56 @@ def test_what_trio_does_with_a_vector_is_among_what_it_permits() -> None:
 
     assert wrong == []
     assert choices == 40
+
+
+FOLDER = Path(__file__).parents[2] / "docs" / "vectors" / "language"
+
+
+def runner() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("language_runner", FOLDER / "run.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.slow
+def test_writing_the_vectors_anew_gives_the_same_bytes(tmp_path: Path) -> None:
+    write_program_vectors(tmp_path)
+
+    assert (tmp_path / "programs.json").read_bytes() == (FOLDER / "programs.json").read_bytes(), (
+        "docs/vectors/language is not what the model says: python docs/vectors/regenerate.py"
+    )
+
+
+@pytest.mark.slow
+def test_the_vectors_fit_their_schema() -> None:
+    schema = json.loads((FOLDER / "schema.json").read_text(encoding="utf-8"))
+    document = json.loads((FOLDER / "programs.json").read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    validator: Any = jsonschema.Draft202012Validator(schema)
+
+    assert list(validator.iter_errors(document)) == []
+    assert list(validator.iter_errors({"version": 1, "vectors": [{"name": "x"}]})) != []
+
+
+def test_the_runner_finds_trio_within_what_is_permitted_and_tells_what_is_not(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    module = runner()
+
+    assert module.main() == 0
+
+    def observe(_program: object, *, interleaving: bool) -> object:
+        return {"interleaving": interleaving}
+
+    monkeypatch.setattr(module, "observe", observe)
+
+    assert module.main() == 1
+    assert " vectors failed" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("path", ["run.py", "../run.py"])
+def test_a_runner_is_short_enough_to_copy(path: str) -> None:
+    assert len((FOLDER / path).read_text(encoding="utf-8").splitlines()) <= 60

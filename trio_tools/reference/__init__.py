@@ -51,7 +51,13 @@ from ._properties import PROPERTIES, Property
 from ._run import Backend, run
 from ._schedule import ScheduleError
 from ._shrink import shrink
-from ._vectors import outcome_to_json, program_from_json, program_to_json, program_vectors
+from ._vectors import (
+    outcome_to_json,
+    program_from_json,
+    program_to_json,
+    program_vectors,
+    write_program_vectors,
+)
 from .calls import (
     CallProgram,
     Coverage,
@@ -129,4 +135,5 @@ __all__ = [
     "shrink",
     "soak_calls",
     "write_call_vectors",
+    "write_program_vectors",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -35,6 +36,7 @@ from ._properties import PROPERTIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from ._outcome import Ending
     from ._program import Op
@@ -139,6 +141,14 @@ def program_vectors(*, drawn: int = 200, seed: int = 1) -> Json:
     events between tasks counts as well.
     """
     return {"version": VERSION, "vectors": [*_shown(), *_drawn(drawn, seed)]}
+
+
+def write_program_vectors(folder: Path) -> None:
+    """Writes the vectors as `programs.json` into a folder: the same bytes each time, one vector a line."""
+    document = program_vectors()
+    lines = [json.dumps(vector, ensure_ascii=False, separators=(",", ":")) for vector in document["vectors"]]
+    text = f'{{"version":{document["version"]},"vectors":[\n' + ",\n".join(lines) + "\n]}\n"
+    (folder / "programs.json").write_text(text, encoding="utf-8")
 
 
 def _shown() -> Iterator[Json]:
