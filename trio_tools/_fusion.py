@@ -194,7 +194,8 @@ class Ambient:
     def disregard(self) -> None:
         """Take back a notice: it was about another scope, or nothing cancels any more."""
         self.noticed = None
-        self.horizon = math.inf
+        if self.cause is None:
+            self.horizon = math.inf
 
     def _keep(self, cause: CancelCause | None) -> None:
         if cause is not None:
