@@ -8,6 +8,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Any
 
+import attrs
 import pytest
 import trio
 from trio.testing import MockClock
@@ -31,6 +32,7 @@ from trio_tools import (
     ToolResult,
     TransportError,
     open_call_scope,
+    tool,
 )
 from trio_tools._errors import text_of
 
@@ -483,3 +485,57 @@ def test_one_constructor_alone_makes_a_transport_error_a_cancellation() -> None:
     assert flagged.cancelled
     assert not error.cancelled
     assert str(flagged) == str(error) == "the call to files was cancelled"
+
+
+@attrs.frozen
+class Picky:
+    x: int
+
+    def __attrs_post_init__(self) -> None:
+        if self.x == 0:
+            raise ValueError("the password is hunter2")
+        raise ToolError("one is taken", code="TAKEN")
+
+
+@pytest.mark.rule("JS-11")
+async def test_masking_reaches_the_classes_of_arguments(autojump_clock: MockClock) -> None:
+    registry, seen = observed(mask_errors=True)
+
+    async def work(places: list[Picky]) -> str:
+        return "never"
+
+    work.__annotations__["places"] = list[Picky]
+    registry.tool(work)
+    async with open_call_scope() as scope:
+        await registry.execute(call(scope, "work", places=[{"x": 0}, {"x": 1}]))
+
+    assert seen.only.text == (
+        'Error: invalid arguments: "places[0]": tool "work" failed; "places[1]": one is taken'
+    )
+    assert seen.only.error is not None
+    assert "hunter2" not in seen.only.error.message
+
+
+@pytest.mark.rule("JS-11", "JS-14")
+@pytest.mark.parametrize("option", ["render", "meta"])
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [(ValueError("hunter2"), 'tool "work" failed'), (ToolError("no colours", code="MINE"), "no colours")],
+)
+async def test_masking_spares_what_a_tool_says_on_purpose_of_its_output(
+    autojump_clock: MockClock, option: str, error: Exception, told: str
+) -> None:
+    registry, seen = observed(mask_errors=True)
+
+    def fails(_arguments: object, _value: object) -> object:
+        raise error
+
+    async def work() -> str:
+        return "fine"
+
+    options: Any = {option: fails}
+    registry.register(tool(**options)(work))
+    async with open_call_scope() as scope:
+        await registry.execute(call(scope, "work"))
+
+    assert seen.only.text == f'Error: tool "work" returned invalid output: {option} failed: {told}'

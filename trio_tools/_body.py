@@ -260,8 +260,7 @@ def _raised(attempt: Attempt, errors: tuple[Exception, ...], cause: CancelCause 
         transport = CancelCause(CauseKind.AMBIENT, "transport", None, life.checked_at)
         return aborted(life, cause or transport, life.body_contexts())
     log_uncoded(f"the body of tool call {life.name!r} ({life.call_id})", errors)
-    masked = f'tool "{life.name}" failed' if life.settings.mask_errors else None
-    failure = failure_of_errors(errors, code=TOOL_ERROR, masked=masked)
+    failure = failure_of_errors(errors, code=TOOL_ERROR, masked=life.masking_text())
     return failed(life, failure, contexts=life.body_contexts())
 
 

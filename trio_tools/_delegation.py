@@ -196,7 +196,9 @@ async def _dispatch(life: Life, sources: tuple[Source, ...]) -> ToolResult:
         try:
             bound = tool.arguments_plan.bind(life.arguments)
         except Violations as violations:
-            failure = standard_failure(INVALID_ARGS, violations="; ".join(violations.items))
+            masked = life.masking_text()
+            items = violations.items if masked is None else violations.masked(masked)
+            failure = standard_failure(INVALID_ARGS, violations="; ".join(items))
             result = failed(life, failure, contexts=life.body_contexts())
         else:
             result = await run_body(life, sources, tool, bound)

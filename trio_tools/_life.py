@@ -301,6 +301,10 @@ class Life:
         for each in () if passed else known:
             each.notice(now)
 
+    def masking_text(self) -> str | None:
+        """Return what takes the place of an uncoded exception's text; None where that is shown (`JS-11`)."""
+        return f'tool "{self.name}" failed' if self.settings.mask_errors else None
+
     def body_contexts(self) -> tuple[Context, ...]:
         """Return what bodies of this call deferred, nested contexts where they were forwarded (`NE-6`)."""
         if not self.contexts:

@@ -6,7 +6,7 @@ from attrs import define
 
 from ._classification import Came
 from ._content import Content, TextContent, content_of
-from ._errors import text_of
+from ._errors import ToolError, text_of
 from ._json import JsonValue, NotLossless, freeze_value, to_json_text
 from ._leaves import capture_sync, close_coroutine
 from ._life import Life
@@ -51,7 +51,7 @@ def make_output(life: Life, tool: Tool, value: object) -> Output:
 def _rendered(life: Life, tool: Tool, value: JsonValue) -> tuple[Content, ...]:
     if tool.render is None:
         return (TextContent(value if isinstance(value, str) else to_json_text(value)),)
-    answer = _call(life, tool, "render", tool.render, value)
+    answer = _call(life, "render", tool.render, value)
     try:
         return content_of(answer)
     except Exception:
@@ -62,7 +62,7 @@ def _rendered(life: Life, tool: Tool, value: JsonValue) -> tuple[Content, ...]:
 def _projected(life: Life, tool: Tool, value: JsonValue) -> JsonValue | None:
     if tool.meta is None or life.parent is not None:
         return None
-    answer = _call(life, tool, "meta", tool.meta, value)
+    answer = _call(life, "meta", tool.meta, value)
     try:
         return freeze_value(answer, depth=life.settings.bounds.json_depth)
     except NotLossless:
@@ -70,11 +70,14 @@ def _projected(life: Life, tool: Tool, value: JsonValue) -> JsonValue | None:
         raise InvalidOutputError("meta returned non-lossless JSON") from None
 
 
-def _call(life: Life, tool: Tool, option: str, fn: Callable[..., object], value: JsonValue) -> object:
+def _call(life: Life, option: str, fn: Callable[..., object], value: JsonValue) -> object:
     life.stale = True
     captured = capture_sync(fn, life.arguments, value)
     if captured.came is Came.SUCCESS:
         return captured.answer
-    masked = f'tool "{tool.name}" failed' if life.settings.mask_errors else None
-    text = "; ".join(masked or text_of(error) for error in captured.errors) or "Cancelled"
-    raise InvalidOutputError(f"{option} failed: {text}")
+    masked = life.masking_text()
+    texts = [
+        text_of(error) if isinstance(error, ToolError) else masked or text_of(error)
+        for error in captured.errors
+    ]
+    raise InvalidOutputError(f"{option} failed: {'; '.join(texts) or 'Cancelled'}")

@@ -6,7 +6,7 @@ body receives the frozen arguments as they came (`JS-8`).
 """
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Final, Protocol, final
+from typing import Any, Final, Protocol, final
 
 from attrs import field, frozen
 
@@ -182,7 +182,7 @@ class SchemaOutputPlan:
 
     schema: JsonSchema
     _validator: Validator
-    runs_foreign_code: ClassVar[bool] = False
+    runs_foreign_code: bool = field(default=False, init=False)
 
     def accept(self, value: object, *, depth: int) -> JsonValue:
         """Returns the value as frozen JSON; raises `NotLossless`, `TooDeep` or `Violations`."""
