@@ -56,7 +56,6 @@ def test_the_junit_form_counts_what_failed_and_what_does_not_apply(reports: list
 
 class Reader(HTMLParser):
     VOID = frozenset({"meta", "br"})
-    LOOSE = frozenset({"td", "th", "dt", "dd"})
 
     def __init__(self) -> None:
         super().__init__()
@@ -68,7 +67,7 @@ class Reader(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.attributes += attrs
         self.count[tag] = self.count.get(tag, 0) + 1
-        if tag not in self.VOID | self.LOOSE:
+        if tag not in self.VOID:
             self.open.append(tag)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
