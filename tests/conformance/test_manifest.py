@@ -30,3 +30,10 @@ def test_each_requirement_is_decided_by_some_kind_of_run_and_absorbed_only_by_ot
 
     assert all(each.kinds and each.kinds <= set(Kind) for each in MANIFEST)
     assert all(set(each.absorbed_by) <= ids - {each.id} for each in MANIFEST)
+
+
+def test_the_page_of_the_documentation_has_the_table_of_the_manifest() -> None:
+    page = Path(__file__).parents[2].joinpath("docs", "conformance.md").read_text(encoding="utf-8")
+
+    for each in MANIFEST:
+        assert f"| {each.id} | **{each.title}.** {each.sentence} | {', '.join(each.rules)} |" in page

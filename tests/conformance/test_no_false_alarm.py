@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 import subprocess
+import tempfile
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from functools import partial
 
 import pytest
 import trio
+from trio.testing import open_stream_to_socket_listener
 
 from trio_tools import Effect, Tool, ToolContext, ToolError, tool
 from trio_tools.conformance import Profile, check_tool
@@ -214,6 +217,135 @@ def counts_in_a_thread(ctx: ToolContext) -> int:
         ctx.check_cancelled()
         total += number
     return total
+
+
+@fine
+@tool
+async def shares_work_among_clones_of_a_channel() -> list[int]:
+    send, receive = trio.open_memory_channel[int](2)
+    got: list[int] = []
+
+    async def work(mine: trio.MemoryReceiveChannel[int]) -> None:
+        async with mine:
+            async for item in mine:
+                await trio.sleep(0.1)
+                got.append(item)
+
+    async with trio.open_nursery() as nursery, send, receive:
+        for _ in range(3):
+            nursery.start_soon(work, receive.clone())
+        for item in range(6):
+            await send.send(item)
+        await send.aclose()
+    return sorted(got)
+
+
+@fine
+@tool
+async def keeps_its_nursery_and_its_scope_on_a_stack() -> int:
+    async with AsyncExitStack() as stack:
+        nursery = await stack.enter_async_context(trio.open_nursery())
+        stack.enter_context(trio.move_on_after(5))
+        nursery.start_soon(trio.sleep, 1)
+        await trio.sleep(0.5)
+    return 1
+
+
+@fine
+@tool
+async def serves_itself_over_tcp() -> str:
+    async def echo(stream: trio.SocketStream) -> None:
+        async for data in stream:
+            await stream.send_all(data)
+
+    async with trio.open_nursery() as nursery:
+        listeners = await nursery.start(partial(trio.serve_tcp, echo, 0, host="127.0.0.1"))
+        async with await open_stream_to_socket_listener(listeners[0]) as stream:
+            await stream.send_all(b"hello")
+            got = await stream.receive_some(10)
+        nursery.cancel_scope.cancel()
+    return got.decode()
+
+
+@fine
+@tool
+async def talks_to_a_process_and_ends_it() -> str:
+    process = await trio.lowlevel.open_process(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        await process.stdin.send_all(b"hello")
+        return (await process.stdout.receive_some(10)).decode()
+    finally:
+        with trio.CancelScope(shield=True):
+            process.kill()
+            await process.wait()
+            await process.stdin.aclose()
+            await process.stdout.aclose()
+
+
+@fine
+@tool
+async def is_called_back_from_its_thread() -> list[int]:
+    got: list[int] = []
+
+    def work() -> None:
+        trio.from_thread.run(trio.sleep, 0)
+        trio.from_thread.run_sync(got.append, 1)
+        trio.from_thread.check_cancelled()
+
+    await trio.to_thread.run_sync(work)
+    return got
+
+
+@fine
+@tool
+async def writes_and_reads_in_a_directory_of_its_own() -> int:
+    with tempfile.TemporaryDirectory() as place:
+        path = trio.Path(place) / "file"
+        async with await trio.open_file(path, "w") as stream:
+            await stream.write("hello")
+        return len(await path.read_text())
+
+
+@fine
+@tool
+async def borrows_on_behalf_of_another() -> int:
+    limiter = trio.CapacityLimiter(1)
+    await limiter.acquire_on_behalf_of("another")
+    try:
+        await trio.sleep(1)
+    finally:
+        limiter.release_on_behalf_of("another")
+    return 1
+
+
+@fine
+@tool
+async def cleans_up_by_a_clock_behind_a_shield() -> str:
+    try:
+        await trio.sleep(1)
+    finally:
+        with trio.move_on_after(2) as scope:
+            scope.shield = True
+            await trio.sleep(1)
+    return "done"
+
+
+@fine
+@tool
+async def reads_a_generator_that_cleans_up() -> int:
+    async def source() -> AsyncGenerator[int]:
+        try:
+            for item in range(3):
+                await trio.sleep(1)
+                yield item
+        finally:
+            with trio.move_on_after(1, shield=True):
+                await trio.sleep(0.1)
+
+    async with aclosing(source()) as items:
+        return sum([item async for item in items])
 
 
 @pytest.mark.parametrize("each", TOOLS, ids=lambda each: each.name)

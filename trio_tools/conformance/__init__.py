@@ -5,7 +5,7 @@ requirements. See the page "Conformance" of the documentation.
 """
 
 from ._case import Case, Kind, Mode, TokenError, Way
-from ._check import CheckError, ToolCheck, check_tool, replay
+from ._check import CheckError, SetupError, ToolCheck, check_tool, replay
 from ._fixture import Fixture, FixtureError
 from ._judges import Complaint
 from ._known import KnownFailure, ProfileError, excused, read_profile
@@ -38,6 +38,7 @@ __all__ = [
     "Report",
     "Requirement",
     "ScheduleError",
+    "SetupError",
     "TokenError",
     "ToolCheck",
     "Verdict",

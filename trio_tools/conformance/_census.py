@@ -1,30 +1,23 @@
-"""What a process holds: descriptors, children, threads, temporary files, asynchronous generators."""
+"""What a process holds: descriptors, children, threads, temporary files."""
 
-import gc
 import os
 import re
 import stat
-import sys
 import tempfile
 import time
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from types import AsyncGeneratorType, FrameType
-from typing import Any, Final, TypeAlias, cast, final
+from types import FrameType
+from typing import Final, final
 
-import trio
-from attrs import define, field, frozen
+from attrs import evolve, frozen
 
 from ._clock import busy_threads
-from ._site import Site, is_foreign, site_of_frame
+from ._site import site_of_frame
 
-__all__ = ["Census", "Generators", "Leftovers", "generator_site", "leftovers_since", "take_census"]
+__all__ = ["Census", "Leftovers", "leftovers_since", "take_census"]
 
 _FDS: Final = "/proc/self/fd" if Path("/proc/self/fd").is_dir() else "/dev/fd"
-
-
-AsyncGenerator: TypeAlias = AsyncGeneratorType[Any, Any]
 
 
 @final
@@ -64,6 +57,23 @@ class Leftovers:
         """Whether all there is are threads that are in no code of a tool, and so about to be idle."""
         return bool(self.threads) and not any(" at " in each for each in self.threads)
 
+    def kept_in(self, later: "Leftovers") -> "Leftovers":
+        """Leave out the descriptors, sockets and files of which nothing is left ``later``."""
+        return evolve(
+            self,
+            fds=self.fds if later.fds else (),
+            sockets=self.sockets if later.sockets else (),
+            files=self.files if later.files else (),
+        )
+
+    def with_traces(self, children: Sequence[int], files: Sequence[str]) -> "Leftovers":
+        """Add processes that have lost their parent, and files outside of the process's own directory."""
+        if not children and not files:
+            return self
+        orphans = tuple(_describe_child(str(pid)) for pid in children)
+        made = tuple(sorted(_describe_made(Path(path)) for path in files))
+        return evolve(self, children=self.children + orphans, files=self.files + made)
+
     def with_collected(self, warned: Sequence[str]) -> "Leftovers":
         """Add what was closed by nobody but the garbage collector, as its warnings tell."""
         sockets = tuple("socket that nobody closed" for text in warned if "<socket" in text)
@@ -71,8 +81,8 @@ class Leftovers:
         temporary = tuple(
             "temporary directory that nobody removed" for text in warned if "cleaning up" in text
         )
-        return Leftovers(
-            self.threads, self.children, self.fds + files, self.sockets + sockets, self.files + temporary
+        return evolve(
+            self, fds=self.fds + files, sockets=self.sockets + sockets, files=self.files + temporary
         )
 
 
@@ -146,8 +156,11 @@ def _words_of(path: Path) -> list[str]:
 def _describe_child(pid: str) -> str:
     place = Path("/proc") / pid
     try:
+        own = _command(Path("/proc/self"))
         for _ in range(20):
-            command = (place / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+            command = _command(place)
+            if command and command == own:
+                return "child process that was forked"
             if command:
                 return f"child process {command[:80]!r}"
             if (place / "stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[
@@ -160,10 +173,19 @@ def _describe_child(pid: str) -> str:
     return "child process"
 
 
+def _command(place: Path) -> str:
+    return (place / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+
+
 def _describe_file(name: str) -> str:
     path = Path(tempfile.gettempdir()) / name
     # The rest of the name is random.
     return "temporary directory" if path.is_dir() else f"temporary file *{path.suffix}"
+
+
+def _describe_made(path: Path) -> str:
+    # Which of them has a random name cannot be told.
+    return f"temporary file or directory {path.parent}/*{path.suffix}"
 
 
 def _describe_unclosed(text: str) -> str:
@@ -174,87 +196,3 @@ def _describe_unclosed(text: str) -> str:
 def _describe_thread(frame: FrameType) -> str:
     site = site_of_frame(frame)
     return f"thread at {site}" if site is not None else "thread"
-
-
-@final
-@define(eq=False)
-class Generators:
-    """The asynchronous generators that code has begun, seen through the interpreter's hooks."""
-
-    begun: list[AsyncGenerator] = field(factory=list["AsyncGenerator"])
-    _managed: set[int] = field(factory=set[int])
-
-    @contextmanager
-    def hooked(self) -> Generator[None]:
-        """Watch inside the block; to be entered within a trio run, whose own hooks stay in effect."""
-        before = sys.get_asyncgen_hooks()
-
-        def first(generator: AsyncGenerator) -> None:
-            if not is_foreign(generator.ag_code.co_filename):
-                self.begun.append(generator)
-            caller = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
-            if _drives_safely(caller):
-                self._managed.add(id(generator))
-            if before.firstiter is not None:
-                before.firstiter(generator)
-
-        sys.set_asyncgen_hooks(firstiter=cast("Any", first), finalizer=before.finalizer)
-        try:
-            yield
-        finally:
-            sys.set_asyncgen_hooks(*before)
-
-    def unfinished(self) -> list[AsyncGenerator]:
-        """Return the generators that were begun and have neither ended nor been closed."""
-        return [generator for generator in self.begun if generator.ag_frame is not None]
-
-    def yielding_in_scope(self) -> Generator[tuple[AsyncGenerator, str]]:
-        """Yield each generator that is suspended at a ``yield`` inside a cancel scope or nursery."""
-        for generator in self.begun:
-            frame = generator.ag_frame
-            if (
-                frame is None
-                or generator.ag_running
-                or generator.ag_await is not None
-                or id(generator) in self._managed
-            ):
-                continue
-            kind = _open_scope(generator)
-            if kind is not None:
-                yield generator, kind
-
-    def clear(self) -> None:
-        """Forget the generators of the last case."""
-        self.begun.clear()
-        self._managed.clear()
-
-
-def _drives_safely(caller: FrameType) -> bool:
-    # A context manager made from a generator, and trio's own channel from one, finish what they begin,
-    # in one task and in order: a scope around their yield is what they are for.
-    name = caller.f_code.co_filename
-    return name.endswith(("contextlib.py", "trio/_channel.py", "pytest_trio/plugin.py"))
-
-
-def _open_scope(holder: object) -> str | None:
-    """Say which scope a suspended frame has entered: its ``with`` blocks keep their exits on its stack."""
-    for referent in gc.get_referents(holder):
-        owner = getattr(referent, "__self__", None)
-        if isinstance(owner, trio.CancelScope):
-            return "cancel scope"
-        if type(owner).__name__ == "NurseryManager":
-            return "nursery"
-        inner = getattr(owner, "gen", None)
-        if inner is not None and type(owner).__name__.endswith("GeneratorContextManager"):
-            kind = _open_scope(inner)
-            if kind is not None:
-                return kind
-    return None
-
-
-def generator_site(generator: AsyncGenerator) -> Site | None:
-    """Return the line at which a suspended generator stands."""
-    frame = generator.ag_frame
-    if frame is None or is_foreign(frame.f_code.co_filename):
-        return None
-    return Site.of(frame.f_code, frame.f_lineno)

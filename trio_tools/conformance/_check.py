@@ -22,13 +22,17 @@ from ._report import Report
 from ._runner import Subject
 from ._workers import WorkerError
 
-__all__ = ["CheckError", "ToolCheck", "check_tool", "replay"]
+__all__ = ["CheckError", "SetupError", "ToolCheck", "check_tool", "replay"]
 
 _DEPTH: Final = 512
 
 
 class CheckError(ValueError):
     """A tool cannot be checked at all: the target, its arguments or its fixture do not work."""
+
+
+class SetupError(CheckError):
+    """A tool could not be checked because its fixture does not work."""
 
 
 @final
@@ -110,7 +114,8 @@ def check_tool(
         on_progress: told how many runs are done and how many are planned so far.
 
     Raises:
-        CheckError: when the tool cannot be checked; the message is one line.
+        CheckError: when the tool cannot be checked; the message is one line. It is a `SetupError` when
+            that is its fixture's doing.
     """
     _refuse_inside_trio()
     subject = Subject(tool=_tool_of(tool), setup=setup, profile=profile or Profile())
@@ -134,7 +139,7 @@ def check_tool(
     try:
         return check.run(drawn, arguments)
     except WorkerError as error:
-        raise CheckError(str(error)) from error
+        raise SetupError(str(error)) from error
 
 
 def replay(
@@ -154,7 +159,7 @@ def replay(
     try:
         (answer,) = answers_of(subject, [case], processes=1)
     except WorkerError as error:
-        raise CheckError(str(error)) from error
+        raise SetupError(str(error)) from error
     return case, complaints_of(answer)
 
 

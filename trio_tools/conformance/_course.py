@@ -1,5 +1,6 @@
 """The course of one check: reference runs, the sweep, what it showed, and once more in a fresh process."""
 
+import random
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final, final
@@ -7,10 +8,10 @@ from typing import Any, Final, final
 from attrs import define, field, frozen
 
 from ._arguments import shrink_arguments
-from ._case import Case, Kind, token_of
+from ._case import Case, Kind, Mode, token_of
 from ._job import BITS, answers_of, complaints_of, is_lost
 from ._judges import Complaint
-from ._manifest import MANIFEST, Verdict
+from ._manifest import MANIFEST, NO_REACH, Verdict
 from ._plan import Reference, first_wave, references, sampled, second_wave
 from ._report import Finding, Report
 from ._runner import Subject
@@ -44,8 +45,9 @@ class Course:
 
     def run(self, drawn: Sequence[Any], source: object) -> Report:
         """Run every wave and make the report."""
-        profile = self.subject.profile
-        first = self._wave(references(drawn))
+        budget = self.subject.profile.max_cases
+        first = self._wave(references(drawn[:budget]))
+        budget -= len(first)
         known = [
             Reference(
                 arguments=case.arguments,
@@ -56,17 +58,25 @@ class Course:
             for case, answer in zip(self.cases, first, strict=True)
             if not is_lost(answer)
         ]
+        # Where not everything can be tried, something of each wave is.
+        wanted = first_wave(self.subject, known, seed=self.seed)
         sweep, all_of_it = sampled(
-            first_wave(self.subject, known, seed=self.seed), profile.max_cases, seed=self.seed
+            wanted, budget if len(wanted) <= budget else int(budget * _FIRST), seed=self.seed
         )
         swept = self._wave(sweep)
+        all_reached = self._reach(sweep, swept)
         again, all_again = sampled(
-            second_wave(self.subject, sweep, swept),
-            max(0, profile.max_cases - len(sweep)),
-            seed=self.seed,
+            second_wave(self.subject, sweep, swept), budget - len(sweep), seed=self.seed
         )
         self._wave(again)
-        self.complete = all_of_it and all_again
+        taken = {id(case) for case in sweep}
+        rest, _ = sampled(
+            [case for case in wanted if id(case) not in taken],
+            budget - len(sweep) - len(again),
+            seed=self.seed,
+        )
+        self._reach(rest, self._wave(rest))
+        self.complete = all_of_it and all_again and all_reached and len(first) == len(drawn)
         return self._report(drawn, source, known)
 
     def _wave(self, cases: list[Case]) -> list[Answer]:
@@ -81,6 +91,26 @@ class Course:
         self.cases += cases
         self.answers += found
         return found
+
+    def _reach(self, cases: list[Case], answers: list[Answer]) -> bool:
+        """Run again, each in a process of its own, what ended before the place where it was to be cancelled.
+
+        A tool that keeps something in its module, a connection or a cache, takes steps in its first run
+        that it never takes again. Returns whether every such run was given its own process.
+        """
+        missed = [
+            index
+            for index, (case, answer) in enumerate(zip(cases, answers, strict=True))
+            if not answer.get("f", True) and not case.deviations and "real" not in answer
+        ]
+        chosen = missed if len(missed) <= _ALONE else random.Random(self.seed).sample(missed, _ALONE)
+        start = len(self.cases) - len(cases)
+        shown = answers_of(
+            self.subject, [cases[index] for index in chosen], processes=self.processes, alone=True
+        )
+        for index, answer in zip(chosen, shown, strict=True):
+            answers[index] = self.answers[start + index] = answer
+        return len(chosen) == len(missed)
 
     def _report(self, drawn: Sequence[Any], source: object, known: Sequence[Reference]) -> Report:
         verdicts: dict[str, Verdict] = {}
@@ -97,7 +127,9 @@ class Course:
                     if (finding := self._confirmed(each, seen, source)) is not None
                 ]
                 findings += confirmed
-                if not confirmed:
+                if not confirmed and requirement.by_real_time:
+                    verdict, reason = self._verdict(each, fails=False)
+                elif not confirmed:
                     verdict = Verdict.UNRESOLVED
                     reason = "what one run showed was not seen again in a fresh process"
             verdicts[each] = verdict
@@ -144,35 +176,49 @@ class Course:
         if fails:
             return Verdict.FAIL, ""
         lost = [
-            answer["died"]
+            answer.get("died", "the tool did not come back, and was killed")
             for case, answer in zip(self.cases, self.answers, strict=True)
-            if case.kind in requirement.kinds and "died" in answer
+            if ("died" in answer and case.kind in requirement.kinds)
+            # What follows from an uncancelled run, all that the sweep is planned by, was not run either.
+            or (is_lost(answer) and case.kind is Kind.REFERENCE)
         ]
         if lost:
-            return Verdict.UNRESOLVED, f"{len(lost)} runs did not reach their end: the tool {lost[0]}"
+            runs = "1 run" if len(lost) == 1 else f"{len(lost)} runs"
+            return Verdict.UNRESOLVED, f"in {runs} {lost[0]}"
         bit = 1 << BITS[each]
         decided = sum(bool(answer["d"] & bit) for answer in self.answers)
         if decided:
             return Verdict.PASS, f"{decided} runs"
         cancelled = any(case.kind is not Kind.REFERENCE for case in self.cases)
+        if requirement.silent == NO_REACH and cancelled and not self._was_cancelled_inside():
+            return (
+                Verdict.UNRESOLVED,
+                "the budget is too small: no run of the sample is cancelled in the body",
+            )
         if requirement.silent is not None and cancelled:
-            return Verdict.NOT_APPLICABLE, requirement.silent
+            return Verdict.NOT_APPLICABLE, _silence(requirement.silent, self.subject)
         if any(answer.get("u") for answer in self.answers):
             return Verdict.UNRESOLVED, "no run ended by itself"
         return Verdict.UNRESOLVED, "no run reached the place where this is decided"
+
+    def _was_cancelled_inside(self) -> bool:
+        seen = list(zip(self.cases, self.answers, strict=True))
+        has_places = any(answer["n"] for case, answer in seen if case.kind is Kind.REFERENCE)
+        inside = (answer for case, answer in seen if case.step > 0 and case.mode is Mode.BLOCK)
+        return self.complete or not has_places or any(answer.get("f") for answer in inside)
 
     def _confirmed(self, each: str, seen: Sequence[_Seen], source: object) -> Finding | None:
         """Show a complaint once more in a fresh process, with simpler arguments if there are any."""
         for one in sorted(seen, key=lambda one: one.case.simplicity)[:2]:
             answer = self._again(one.case)
-            complaint = next((found for name, found in complaints_of(answer) if name == each), None)
+            complaint = _like(one.complaint, each, answer)
             if complaint is None:
                 continue
             # What hangs would hang in each try.
             case = one.case if "wall" in answer else self._simplest(each, one.case, source)
             if case is not one.case:
                 shown = self._again(case)
-                simpler = next((found for name, found in complaints_of(shown) if name == each), None)
+                simpler = _like(complaint, each, shown)
                 if simpler is None:
                     case = one.case
                 else:
@@ -209,6 +255,19 @@ class Course:
         return case if simplest == case.arguments else case.called_with(simplest)
 
 
+def _silence(reason: str, subject: Subject) -> str:
+    if reason == NO_REACH and not subject.tool.is_async:
+        return "no cancellation reached the body: with these arguments it never asks ctx.check_cancelled()"
+    return reason
+
+
+def _like(complaint: Complaint, each: str, answer: Answer) -> Complaint | None:
+    """Return the complaint of ``answer`` about the same requirement, and the same line if there is one."""
+    mine = [found for name, found in complaints_of(answer) if name == each]
+    alike = (found for found in mine if found.site == complaint.site)
+    return next(alike, mine[0] if mine else None)
+
+
 def _with_places(groups: dict[object, list[_Seen]]) -> dict[object, list[_Seen]]:
     """Put what was seen before the first line among what was seen at a line, if there is any."""
     placed = {
@@ -222,5 +281,11 @@ def _with_places(groups: dict[object, list[_Seen]]) -> dict[object, list[_Seen]]
             first.extend(group)
     return placed
 
+
+_FIRST: Final = 0.75
+"""The share of a budget that is too small for everything which goes to the first wave."""
+
+_ALONE: Final = 200
+"""How many runs get a process of their own."""
 
 _NUMBER: Final = re.compile(r"\d+(?:\.\d+)?")

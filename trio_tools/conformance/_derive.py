@@ -114,8 +114,11 @@ def _array(schema: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> "S
     least = int(schema.get("minItems", 0))
     most = int(schema.get("maxItems", max(least, _MOST_ITEMS)))
     unique_by = repr if schema.get("uniqueItems") else None
+    items = _derived(schema.get("items", True), root, depth + 1)
+    if items.is_empty and not least:
+        return st.just([])  # a schema that refers to itself ends here
     return st.lists(
-        _derived(schema.get("items", True), root, depth + 1),
+        items,
         min_size=least,
         max_size=min(most, max(least, _MOST_ITEMS)),
         unique_by=unique_by,

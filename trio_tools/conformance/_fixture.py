@@ -1,5 +1,6 @@
 """Fresh state for each run, and what must be true of it afterwards."""
 
+import copy
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Final, Protocol, final, runtime_checkable
@@ -71,9 +72,14 @@ class World:
         if self._snapshot is None:
             return None
         try:
-            return self._snapshot()
+            found = self._snapshot()
         except Exception as error:
             raise FixtureError(f"snapshot() raised {type(error).__name__}: {error}") from error
+        try:
+            # It may be the state itself, which goes on changing.
+            return copy.deepcopy(found)
+        except Exception:  # noqa: BLE001  (what cannot be copied is compared as it is)
+            return found
 
 
 def _method(name: str, holders: tuple[object, ...]) -> Callable[[], Any] | None:

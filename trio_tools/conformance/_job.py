@@ -67,6 +67,8 @@ def _answer(index: int, seen: Observation, subject: Subject) -> Answer:
             [each, complaint.message, _plain_site(complaint.site), complaint.left]
             for each, complaint in complaints
         ]
+    if seen.case.kind in {Kind.CANCEL, Kind.TIMEOUT}:
+        answer["f"] = seen.fired
     if seen.case.kind is Kind.CANCEL:
         answer["fs"] = seen.fired_step
         answer["fr"] = seen.fired_resume
@@ -99,12 +101,17 @@ def answers_of(
     *,
     processes: int,
     on_answer: Callable[[], None] = lambda: None,
+    alone: bool = False,
 ) -> list[Answer]:
-    """Return one answer for each case, in their order."""
+    """Return one answer for each case, in their order; ``alone`` gives each a process of its own."""
     found: dict[int, Answer] = {}
     job = _job(subject, cases)
     for answer in answers(
-        job, range(len(cases)), processes=processes, wall_seconds=subject.profile.wall_seconds
+        job,
+        range(len(cases)),
+        processes=processes,
+        wall_seconds=subject.profile.wall_seconds,
+        alone=alone,
     ):
         index: int = answer["i"]
         if "d" not in answer:
@@ -128,14 +135,16 @@ def _posthumous(answer: Answer, case: Case, subject: Subject) -> Answer:
         slowest_site=site,
     )
     lost = ""
+    who = "the fixture" if stage == 0 and subject.setup is not None else "the tool"
+    seconds = f"{subject.profile.wall_seconds:g} real seconds"
     if answer["stuck"] == "died":
-        lost = answer["detail"]
+        lost = f"{who} {answer['detail']}"
     elif answer["stuck"] == "left":
-        lost = "hung so often that the rest was not run"
+        lost = f"{who} hung before so often that it was not tried again"
+    elif stage == 0 and subject.setup is not None:
+        lost = f"the fixture did not come back within {seconds}"
     elif site is None and not seen.fired:
-        lost = (
-            f"still waited for a thread or a descriptor after {subject.profile.wall_seconds:g} real seconds"
-        )
+        lost = f"{who} still waited for a thread or a descriptor after {seconds}"
     if lost:
         return {"i": answer["i"], "d": 0, "died": lost, "n": 0, "r": 0}
     return {**_answer(answer["i"], seen, subject), "wall": True}

@@ -1,6 +1,6 @@
 """What decides each requirement: one function each, from what was seen in one run."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, final
 
 import trio
@@ -80,6 +80,12 @@ def _swallowed(seen: Observation) -> Delivery | None:
     return None
 
 
+def _absorbed(seen: Observation) -> Delivery | None:
+    """Return the cancellation that a task of the tool's own ended with, instead of passing it on."""
+    ended = (each for each in _ours(seen) if each.absorbed and each.site is not None)
+    return next(ended, None)
+
+
 def _replaced(seen: Observation) -> tuple[BaseException, Delivery] | None:
     """Return the error that came out of the body instead of the cancellation that had reached it."""
     if seen.body != "raised":
@@ -146,19 +152,23 @@ def lets_through(seen: Observation, _subject: Subject) -> Iterable[Complaint] | 
     swallowed = _swallowed(seen)
     if swallowed is not None:
         return [Complaint("caught a cancellation and went on to its next checkpoint", swallowed.site)]
+    absorbed = _absorbed(seen)
+    if absorbed is not None:
+        return [Complaint("a task of its own caught a cancellation and returned", absorbed.site)]
     replaced = _replaced(seen)
-    if replaced is not None and not _is_timeout(replaced[0]):
+    if replaced is not None and not _is_timeout(replaced[0]) and not _is_broken_stack(replaced[0]):
         name = type(replaced[0]).__name__
         return [Complaint(f"raised {name} in place of the cancellation", replaced[1].site)]
     return []
 
 
 def makes_no_value(seen: Observation, _subject: Subject) -> Iterable[Complaint] | None:
-    own = [delivery for delivery in _ours(seen) if delivery.task == 0]
+    own = [delivery for delivery in _ours(seen) if delivery.inside]
     if not own or seen.stuck:
         return None
-    if seen.body == "returned" and _swallowed(seen) is None:
-        return [Complaint("returned a value after the cancellation had reached it", own[-1].site)]
+    if seen.body == "returned" and _swallowed(seen) is None and _absorbed(seen) is None:
+        at = next((each.site for each in reversed(own) if each.site is not None), seen.fired_site)
+        return [Complaint("returned a value after the cancellation had reached it", at)]
     return []
 
 
@@ -210,6 +220,11 @@ def finishes_generators(seen: Observation, _subject: Subject) -> Iterable[Compla
 _BROKEN_STACK: Final = ("tool left a scope open", "scope stack corrupted", "Nursery stack corrupted")
 
 
+def _is_broken_stack(error: BaseException) -> bool:
+    text = _text_of(error)
+    return any(phrase in text for phrase in _BROKEN_STACK)
+
+
 def _text_of(error: BaseException) -> str:
     try:
         return str(error)
@@ -221,15 +236,14 @@ def nests_scopes(seen: Observation, _subject: Subject) -> Iterable[Complaint] | 
     if seen.stuck:
         return None
     for ending in seen.endings:
-        text = ending.message or ""
-        if any(phrase in text for phrase in _BROKEN_STACK):
+        if any(phrase in (ending.message or "") for phrase in _BROKEN_STACK):
             return [
                 Complaint(
                     "a cancel scope or nursery was left open, or was closed out of order", seen.fired_site
                 )
             ]
     for leaf in leaves_of(seen.error):
-        if any(phrase in _text_of(leaf) for phrase in _BROKEN_STACK):
+        if _is_broken_stack(leaf):
             return [Complaint("a cancel scope or nursery was closed out of order", seen.fired_site)]
     return []
 
@@ -305,9 +319,9 @@ def is_idempotent(seen: Observation, _subject: Subject) -> Iterable[Complaint] |
     if seen.case.step < 0:
         _, once, twice = seen.snapshots
         return [] if once == twice else [Complaint("a second, equal call changed the state again")]
-    _, _, retried, single = seen.snapshots
-    if not seen.fired:
-        return None
+    _, _, retried, single, again = seen.snapshots
+    if not seen.fired or single != again:
+        return None  # a state that differs by itself cannot be compared
     if retried == single:
         return []
     return [Complaint("a call after a cancelled one left another state than one call does", seen.fired_site)]
@@ -325,20 +339,30 @@ def is_read_only(seen: Observation, _subject: Subject) -> Iterable[Complaint] | 
 
 
 def is_concurrency_safe(seen: Observation, _subject: Subject) -> Iterable[Complaint] | None:
-    if seen.stuck or len(seen.endings) != 6:
+    if seen.stuck and len(seen.endings) >= 6:
+        return [Complaint("two calls at once did not end, which they do one after the other")]
+    if seen.stuck or len(seen.endings) != 8:
         return None
-    a_first, b_second, b_first, a_second, a, b = (_comparable(ending) for ending in seen.endings)
-    one, other, at_once = seen.snapshots
+    # The first order was run twice: what differs there differs by itself, and cannot be compared.
+    by_value = _comparables(seen.endings[:2], by_value=True) == _comparables(seen.endings[2:4], by_value=True)
+    first, second, by_state, at_once = seen.snapshots
+    a_first, b_second, _, _, b_first, a_second, a, b = _comparables(seen.endings, by_value=by_value)
+    one, other = second, by_state
+    if first != second:
+        one = other = at_once
     if ((a, b) == (a_first, b_second) and at_once == one) or (
         (a, b) == (a_second, b_first) and at_once == other
     ):
         return []
-    got = f"{seen.endings[4]}; {seen.endings[5]}"
+    got = f"{seen.endings[6]}; {seen.endings[7]}"
     return [Complaint(f"two calls at once gave what no order of the two gives: {got}")]
 
 
-def _comparable(ending: Ending) -> object:
-    return ending.outcome, ending.code, ending.settlement, ending.value, ending.name
+def _comparables(endings: Sequence[Ending], *, by_value: bool) -> list[object]:
+    return [
+        (ending.outcome, ending.code, ending.settlement, ending.name, ending.value if by_value else None)
+        for ending in endings
+    ]
 
 
 def keeps_timeout(seen: Observation, subject: Subject) -> Iterable[Complaint] | None:
@@ -365,13 +389,20 @@ def keeps_invariant(seen: Observation, _subject: Subject) -> Iterable[Complaint]
 
 
 def is_the_same_everywhere(seen: Observation, _subject: Subject) -> Iterable[Complaint] | None:
-    if seen.stuck or len(seen.endings) != len(ROUTES):
+    if seen.stuck:
+        known = 1 < len(seen.endings) < len(ROUTES)
+        route = ROUTES[len(seen.endings)] if known else ""
+        return [Complaint(f"by route {route!r} the call did not end", seen.fired_site)] if known else None
+    if len(seen.endings) != len(ROUTES):
         return None
     if seen.real and seen.case.step >= 0:
         return None  # what really waits is not at the same place at the same step each time
-    first = seen.endings[0]
-    for route, ending in zip(ROUTES, seen.endings, strict=True):
-        if ending != first:
+    first, again, *_ = seen.endings
+    # It was called alone twice: what differs there differs by itself, and cannot be compared.
+    by_value = first == again
+    alike = _comparables(seen.endings, by_value=False)
+    for route, ending, each in zip(ROUTES, seen.endings, alike, strict=True):
+        if (ending != first) if by_value else (each != alike[0]):
             return [
                 Complaint(
                     f"by route {route!r} the call ended {ending}; alone it ended {first}", seen.fired_site

@@ -37,7 +37,7 @@ from ._judges import (
 from ._observation import Observation
 from ._runner import Subject
 
-__all__ = ["MANIFEST", "Requirement", "Verdict", "judge"]
+__all__ = ["MANIFEST", "NO_REACH", "Requirement", "Verdict", "judge"]
 
 
 @final
@@ -65,6 +65,7 @@ class Requirement:
         applies: why it does not apply to a tool, None when it does.
         silent: what it means when no run said anything: why it does not apply.
         absorbed_by: requirements whose finding at the same line is the same defect, told better.
+        by_real_time: whether a machine that is busy otherwise can make it look broken.
     """
 
     id: str
@@ -76,10 +77,15 @@ class Requirement:
     applies: Callable[[Subject], str | None] = lambda _subject: None
     silent: str | None = None
     absorbed_by: tuple[str, ...] = ()
+    by_real_time: bool = False
 
 
 def _only_async(subject: Subject) -> str | None:
-    return None if subject.tool.is_async else "a def body runs in a thread of its own"
+    return (
+        None
+        if subject.tool.is_async
+        else "a def body runs in a thread of its own, where it has no checkpoints and no scopes"
+    )
 
 
 def _has_fixture(subject: Subject) -> str | None:
@@ -106,7 +112,7 @@ def _claims_timeout(subject: Subject) -> str | None:
 _RUNS: Final = frozenset({Kind.REFERENCE, Kind.CANCEL, Kind.TIMEOUT})
 _CANCELS: Final = frozenset({Kind.CANCEL})
 _NO_SNAPSHOT: Final = "the fixture has no snapshot"
-_NO_REACH: Final = "no cancellation reached the body: it has no checkpoint outside a shield"
+NO_REACH: Final = "no cancellation reached the body: it has no checkpoint outside a shield"
 
 MANIFEST: Final = (
     Requirement(
@@ -124,7 +130,7 @@ MANIFEST: Final = (
         rules=("BO-5", "BO-7", "CA-16"),
         kinds=_CANCELS,
         judge=lets_through,
-        silent=_NO_REACH,
+        silent=NO_REACH,
     ),
     Requirement(
         id="TT-03",
@@ -133,7 +139,7 @@ MANIFEST: Final = (
         rules=("BO-6", "CA-3", "CA-4"),
         kinds=_CANCELS,
         judge=makes_no_value,
-        silent=_NO_REACH,
+        silent=NO_REACH,
         absorbed_by=("TT-02",),
     ),
     Requirement(
@@ -143,7 +149,7 @@ MANIFEST: Final = (
         rules=("BO-4", "SC-10"),
         kinds=_CANCELS,
         judge=cleans_up_in_time,
-        silent=_NO_REACH,
+        silent=NO_REACH,
         absorbed_by=("TT-02",),
     ),
     Requirement(
@@ -227,6 +233,7 @@ MANIFEST: Final = (
         rules=("TI-16", "BO-13"),
         kinds=_RUNS,
         judge=keeps_loop_free,
+        by_real_time=True,
         applies=_only_async,
     ),
     Requirement(
@@ -254,7 +261,7 @@ MANIFEST: Final = (
         rules=("TI-17", "BO-7"),
         kinds=_CANCELS,
         judge=knows_its_timeouts,
-        silent=_NO_REACH,
+        silent=NO_REACH,
     ),
     Requirement(
         id="TT-18",

@@ -42,15 +42,18 @@ from typing import Any, Final, final
 import trio
 from attrs import define, frozen
 
-from ._census import Generators, generator_site
 from ._clock import VirtualClock
 from ._errors import chain_of, only_cancelled
+from ._generators import Generators
 from ._site import Site, is_foreign, site_of, site_of_frame
 
 __all__ = ["TOKEN", "Delivery", "Lane", "Probe", "Tick"]
 
 TOKEN: Final = "trio-tools conformance"
 """What tells a cancellation of the suite from any other."""
+
+_COURIER: Final = "<TrioToken.run_sync_soon task>"
+"""The name of the task in which trio runs what comes in by `trio.lowlevel.TrioToken.run_sync_soon`."""
 
 _SPIN_STEPS: Final = 20_000
 """Steps of other tasks, without one of the body between them, after which the loop counts as spinning."""
@@ -70,6 +73,9 @@ class Delivery:
         ours: whether it is the suite's cancellation rather than one of the tool's own scopes.
         late: whether the suite's cancellation had been made; one of the tool's own scopes then travels on
             in its stead, for a scope absorbs nothing while one around it is cancelled.
+        inside: whether the task runs in a nursery that the body's function is in, so that the function
+            cannot return either.
+        absorbed: whether the task is one that the tool started, and has returned in spite of it.
     """
 
     error: trio.Cancelled
@@ -77,6 +83,8 @@ class Delivery:
     step: int
     ours: bool
     late: bool
+    inside: bool = True
+    absorbed: bool = False
     frames: tuple[tuple[CodeType, int], ...] = ()
 
     @property
@@ -128,6 +136,7 @@ class Probe(trio.abc.Instrument):
         steps: how many times a task of the family has parked.
         resumes: how many times one was about to be resumed.
         lanes: every task of the family, living or not.
+        strays: living tasks that were started by way of ``TrioToken.run_sync_soon``.
         deliveries: every `trio.Cancelled` sent into the family, in order.
         body: how the body's function ended: ``returned``, ``raised``, ``cancelled``, or not yet.
         error: what it raised.
@@ -151,6 +160,7 @@ class Probe(trio.abc.Instrument):
         self.on_fired: Callable[[], None] = lambda: None
         self.slow_seconds = 0.0
         self.on_enter: Callable[[], None] | None = None
+        self._courier: trio.lowlevel.Task | None = None
         self.restart()
 
     def restart(self, *, draw: bool = False) -> None:
@@ -159,6 +169,7 @@ class Probe(trio.abc.Instrument):
         self.resumes = 0
         self.lanes: list[Lane] = []
         self._family: dict[trio.lowlevel.Task, Lane] = {}
+        self.strays: dict[trio.lowlevel.Task, Lane] = {}
         self.deliveries: list[Delivery] = []
         self.body = ""
         self.error: BaseException | None = None
@@ -233,8 +244,8 @@ class Probe(trio.abc.Instrument):
 
     @property
     def alive(self) -> list[Lane]:
-        """The tasks of the family that have not ended."""
-        return list(self._family.values())
+        """The tasks of the family that have not ended, and the strays."""
+        return [*self._family.values(), *self.strays.values()]
 
     async def watch(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         """Run a body's coroutine in the current task, as the first of a family."""
@@ -267,11 +278,11 @@ class Probe(trio.abc.Instrument):
             if self.ticks is not None:
                 self._tick(lane, "end")
 
-    def watch_thread(self) -> Callable[[FrameType], None]:
-        """Begin to watch a ``def`` body, in its worker thread; returns what to call for each of its lines.
+    def watch_thread(self) -> Callable[[FrameType, BaseException | None], None]:
+        """Begin to watch a ``def`` body, in its worker thread.
 
-        The lines are the steps: a `def` body has no others. What is armed is done in trio's thread while
-        the body waits.
+        Returns what to call for each of its lines, and for each error that comes into one. The lines are
+        the steps: a `def` body has no others. What is armed is done in trio's thread while the body waits.
         """
         lane = Lane(len(self.lanes), "thread", None, None)
         self.lanes.append(lane)
@@ -279,7 +290,11 @@ class Probe(trio.abc.Instrument):
         self.body = ""
         self.progress(1)
 
-        def line(frame: FrameType) -> None:
+        def line(frame: FrameType, error: BaseException | None) -> None:
+            if error is not None:
+                if isinstance(error, trio.Cancelled) and all(error is not d.error for d in self.deliveries):
+                    self.delivered(error, lane)
+                return
             self.steps += 1
             action = self._block.pop(self.steps, None)
             if action is not None:
@@ -310,11 +325,26 @@ class Probe(trio.abc.Instrument):
     def delivered(self, error: trio.Cancelled, lane: Lane) -> None:
         """Record a cancellation that is about to be sent into ``lane``."""
         ours = self.fired and TOKEN in (error.reason, *_quoted(error.source_task))
-        self.deliveries.append(Delivery(error, lane.number, self.steps, ours, self.fired))
+        inside = lane.number == 0 or self._is_inside(lane.task)
+        self.deliveries.append(Delivery(error, lane.number, self.steps, ours, self.fired, inside))
         if ours:
             self.progress(3)
         if self.ticks is not None:
             self._tick(lane, "sent")
+
+    def _is_inside(self, task: trio.lowlevel.Task | None) -> bool:
+        while task is not None and task.parent_nursery is not None:
+            task = task.parent_nursery.parent_task
+            lane = self._family.get(task)
+            if lane is not None and lane.number == 0:
+                return True
+        return False
+
+    def returned(self, lane: Lane) -> None:
+        """Note that a task ended by itself, whatever had been sent into it."""
+        for delivery in self.deliveries:
+            if delivery.task == lane.number:
+                delivery.absorbed = True
 
     def task_spawned(self, task: trio.lowlevel.Task) -> None:
         """Adopt a task that one of the family spawned."""
@@ -322,18 +352,26 @@ class Probe(trio.abc.Instrument):
             spawner = trio.lowlevel.current_task()
         except RuntimeError:
             return
-        if spawner not in self._family or self._acting:
+        if self._acting:
+            return
+        if spawner not in self._family:
+            if spawner.name == _COURIER and self.entered:
+                # By whose wish it runs cannot be told, so it takes no part in the count of steps.
+                self.strays[task] = Lane(-1, task.name, task, task.coro)
             return
         started = site_of_frame(inspect.currentframe())
         lane = Lane(len(self.lanes), task.name, task, task.coro, started)
         self.lanes.append(lane)
         self._family[task] = lane
-        task.coro = _stepped_task(task.coro, lane, self)
+        nursery = task.parent_nursery
+        is_system = nursery is not None and nursery.parent_task is trio.lowlevel.current_root_task()
+        task.coro = _stepped_task(task.coro, lane, self, guarded=not is_system)
         if self.ticks is not None:
             self._tick(lane, "start")
 
     def task_exited(self, task: trio.lowlevel.Task) -> None:
         """Let go of a task that has ended."""
+        self.strays.pop(task, None)
         lane = self._family.pop(task, None)
         if lane is not None:
             self._measure(None)
@@ -342,8 +380,7 @@ class Probe(trio.abc.Instrument):
                 self._tick(lane, "end")
 
     def _look_at_generators(self) -> None:
-        for generator, kind in self.generators.yielding_in_scope():
-            found = kind, generator_site(generator)
+        for found in self.generators.yielding_in_scope():
             if found not in self.yields:
                 self.yields.append(found)
 
@@ -357,6 +394,10 @@ class Probe(trio.abc.Instrument):
             self.stranger_steps += 1
             if self.stranger_steps > _SPIN_STEPS:
                 self.on_stuck("spin")
+            if task is self._courier or (self._courier is None and task.name == _COURIER):
+                # What it runs was handed to it by somebody, and holds the loop like any step.
+                self._courier = task
+                self._begin_step()
             return
         self.resumes += 1
         if self._resume:
@@ -393,6 +434,8 @@ class Probe(trio.abc.Instrument):
         """Count a step, and fire what is armed for a parking."""
         lane = self._family.get(task)
         if lane is None:
+            if task is self._courier and self.entered:
+                self._measure(None)
             return
         self._measure(lane)
         self.steps += 1
@@ -446,6 +489,8 @@ class _Stepped:
             try:
                 message = coroutine.send(sent)
             except StopIteration as stop:
+                if self._lane.number:
+                    self._probe.returned(self._lane)
                 return stop.value
             try:
                 sent = yield message
@@ -460,5 +505,11 @@ class _Stepped:
                 self._probe.delivered(error, self._lane)
 
 
-async def _stepped_task(coroutine: Coroutine[Any, Any, Any], lane: Lane, probe: Probe) -> Any:
-    return await _Stepped(coroutine, lane, probe)
+async def _stepped_task(
+    coroutine: Coroutine[Any, Any, Any], lane: Lane, probe: Probe, *, guarded: bool
+) -> Any:
+    if not guarded:
+        return await _Stepped(coroutine, lane, probe)
+    # A task may end with a scope open and trio says nothing; to close this one around it raises.
+    with trio.CancelScope():
+        return await _Stepped(coroutine, lane, probe)

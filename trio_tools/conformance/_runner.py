@@ -8,6 +8,7 @@ with it, so that nothing it left can be blamed on the next (`Runner.tainted`).
 """
 
 import gc
+import random
 import time
 import warnings
 from collections.abc import Callable, Iterable
@@ -20,15 +21,17 @@ from attrs import frozen
 from trio_tools import Tool, freeze_value
 
 from ._case import Case, Kind, Mode
-from ._census import Census, Generators, generator_site, leftovers_since, take_census
+from ._census import Census, leftovers_since, take_census
 from ._clock import VirtualClock
 from ._fixture import NO_WORLD, Setup, World, opened
+from ._generators import Generators, generator_site
 from ._observation import Ending, Observation
 from ._probe import Probe
 from ._profile import Profile
 from ._schedule import Schedule, ordered
 from ._site import site_of
 from ._stage import ROUTES, Call, Stage
+from ._traces import current_traces
 
 __all__ = ["Abandoned", "Runner", "Subject"]
 
@@ -97,6 +100,7 @@ class Runner:
         self._stop: Callable[[], None] | None = None
         self._warned: list[str] = []
         self._before = take_census()
+        self._traces: Final = current_traces()
 
     def look_at_slow_steps(self) -> None:
         """Let a drawn case name the line that holds the loop; for the main thread of a worker."""
@@ -158,18 +162,26 @@ class Runner:
             if state:
                 self._seen.snapshots = [*state, world.snapshot()]
             await self._look(world, before)
+        if self._seen.left:
+            # What the fixture has closed with itself was the fixture's to close.
+            later = leftovers_since(self._before).with_collected(self._warned)
+            self._seen.left = self._seen.left.kept_in(later)
+            self.tainted = self._is_dirty()
         return self._seen
 
     def _note_warning(self, message: Warning | str, category: type[Warning], *_where: object) -> None:
         if issubclass(category, ResourceWarning):
             self._warned.append(str(message))
 
-    def _world(self, case: Case) -> Any:
-        self._restart(case)
+    def _world(self, case: Case, *, chance: int = 0) -> Any:
+        self._restart(case, chance=chance)
         return opened(self.subject.setup)
 
-    def _restart(self, case: Case) -> None:
+    def _restart(self, case: Case, *, chance: int = 0) -> None:
+        """Begin from nothing, with what chance will bring; two runs that must differ by it differ in that."""
+        random.seed(chance)
         self._clock.restart()
+        self._traces.begin()
         self._schedule.restart(case.deviations)
         self._probe.restart(draw=case.draw)
         self._seen = Observation(case=case)
@@ -179,6 +191,7 @@ class Runner:
         """Make one call, cancelled as the case says, and note how it ended."""
         probe, clock, profile = self._probe, self._clock, self.subject.profile
         call = Call(self._stage, arguments, case.way)
+        probe.progress(0)
         # Those of the fixture, if it is made of a generator, are not the tool's.
         self._generators.clear()
         self._warned.clear()
@@ -238,7 +251,7 @@ class Runner:
         seen.deliveries = probe.deliveries
         seen.slowest = probe.slowest
         seen.slowest_site = probe.slowest_site
-        seen.yields = probe.yields
+        seen.yields = probe.yields or list(self._generators.written_in_scope())
         seen.real = seen.real or self._clock.moved
         seen.choices = list(self._schedule.sizes)
         if probe.ticks is not None:
@@ -249,7 +262,6 @@ class Runner:
         """Note what was seen and what is left, after the last call of a case."""
         self._note()
         seen, probe = self._seen, self._probe
-        seen.tasks = [(lane, site_of(lane.coroutine)) for lane in probe.alive]
         seen.generators = [
             str(generator_site(generator) or generator.ag_code.co_qualname)
             for generator in self._generators.unfinished()
@@ -261,14 +273,19 @@ class Runner:
             # A worker thread hands over its result a moment before it is idle again.
             time.sleep(0.001)  # noqa: ASYNC251  (real time, and nothing else runs)
             seen.left = leftovers_since(before or self._before)
+        seen.left = seen.left.with_traces(self._traces.orphans(), self._traces.files())
         if self._warned:
             seen.left = seen.left.with_collected(self._warned)
         seen.idle = await self._is_quiet()
+        seen.tasks = [(lane, site_of(lane.coroutine)) for lane in probe.alive]
         if world.has_invariant:
             seen.invariants += 1
             seen.invariant = world.broken()
-        if seen.tasks or seen.left or seen.generators or not seen.idle:
-            self.tainted = True
+        self.tainted = self._is_dirty()
+
+    def _is_dirty(self) -> bool:
+        seen = self._seen
+        return bool(seen.tasks or seen.left or seen.generators or not seen.idle)
 
     async def _is_quiet(self) -> bool:
         """Return whether the loop comes to rest; tasks of a fixture may have something left to do."""
@@ -301,8 +318,8 @@ class Runner:
     async def _repeat(self, case: Case) -> Observation:
         """Call once; and in a fresh world, cancelled at the step or not, call, then call again."""
         single: list[object] = []
-        if case.step >= 0:
-            async with self._world(case) as world:
+        for chance in range(2 if case.step >= 0 else 0):
+            async with self._world(case, chance=chance) as world:
                 await self._uncancelled(case.arguments)
                 single.append(world.snapshot())
         async with self._world(case) as world:
@@ -322,13 +339,15 @@ class Runner:
 
     async def _look_only_for_taint(self) -> None:
         quiet = await self._is_quiet()
-        if not quiet or self._probe.alive or leftovers_since(self._before) or self._generators.unfinished():
+        left = leftovers_since(self._before).with_traces(self._traces.orphans(), self._traces.files())
+        if not quiet or self._probe.alive or left or self._generators.unfinished():
             self.tainted = True
 
     async def _pair(self, case: Case) -> Observation:
         """Make two calls in both serial orders, then at once; what they gave stands in that order.
 
-        At once means: the second begins when the first has taken as many steps as the case says.
+        The first order is run twice. At once means: the second begins when the first has taken as many
+        steps as the case says.
         """
         one, two = case.arguments
         if not (self._claims_safety(one) and self._claims_safety(two)):
@@ -336,25 +355,32 @@ class Runner:
             return self._seen
         endings: list[Ending] = []
         snapshots: list[object] = []
-        for first, second in ((one, two), (two, one)):
-            async with self._world(Case(kind=Kind.REFERENCE, arguments=None)) as world:
+        for chance, (first, second) in enumerate(((one, two), (one, two), (two, one))):
+            async with self._world(Case(kind=Kind.REFERENCE, arguments=None), chance=chance) as world:
                 await self._uncancelled(first)
                 await self._uncancelled(second)
                 endings.extend(self._seen.endings)
                 snapshots.append(world.snapshot())
         async with self._world(case) as world:
             ahead, behind = Call(self._stage, one, case.way), Call(self._stage, two, case.way)
-            self._stop = ahead.shut_down
+            self._seen.endings = endings
+            self._probe.progress(0)
+            self._clock.horizon = self._clock.now + self.subject.profile.run_seconds
+            self._probe.step_limit = self.subject.profile.run_steps
             begun = trio.Event()
             if case.step > 0:
                 self._probe.arm(case.step, resume=False, action=begun.set)
             else:
                 begun.set()
+
+            async def run_ahead() -> None:
+                await ahead.run()
+                begun.set()
+
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(ahead.run)
+                nursery.start_soon(run_ahead)
                 await begun.wait()
                 await behind.run()
-            self._stop = None
             self._seen.endings = endings + [
                 call.ending for call in (ahead, behind) if call.ending is not None
             ]
@@ -370,13 +396,15 @@ class Runner:
         """Make the same call by every route, each in a fresh world."""
         endings: list[Ending] = []
         real = False
-        for route in ROUTES:
-            async with self._world(case):
+        for chance, route in enumerate(ROUTES):
+            async with self._world(case, chance=chance):
+                before = len(endings)
+                self._seen.endings = endings
                 await self._call(case, case.arguments, route=route)
-                endings.extend(self._seen.endings or [Ending(outcome="nothing")])
+                if len(endings) == before:
+                    endings.append(Ending(outcome="nothing"))
                 self._note()
                 real = real or self._seen.real
                 await self._look_only_for_taint()
-        self._seen.endings = endings
         self._seen.real = real
         return self._seen

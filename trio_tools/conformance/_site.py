@@ -31,6 +31,9 @@ _LIBRARY: Final = tuple(
 )
 
 
+_RUNNER: Final = str(Path(__file__).with_name("_runner.py"))
+
+
 @cache
 def is_foreign(filename: str) -> bool:
     """Return whether a file is part of Python, of trio, or of this package, and so nobody's tool."""
@@ -120,7 +123,10 @@ def _generator_behind(awaitable: object) -> object | None:
 def site_of_frame(frame: FrameType | None) -> Site | None:
     """Return the innermost line of a running frame that belongs to a tool rather than a library."""
     while frame is not None:
-        if not is_foreign(frame.f_code.co_filename):
+        name = frame.f_code.co_filename
+        if name == _RUNNER:
+            break  # what follows is whoever asked for the check
+        if not is_foreign(name):
             return Site.of(frame.f_code, frame.f_lineno)
         frame = frame.f_back
     return None

@@ -31,8 +31,11 @@ from ._site import is_foreign
 
 __all__ = ["ROUTES", "Call", "Stage"]
 
-ROUTES: Final = ("execute", "batch", "nested", "layer", "hooks")
-"""The routes: alone, in a batch, from another tool's body, through a child layer, past neutral hooks."""
+ROUTES: Final = ("execute", "execute", "batch", "nested", "layer", "hooks")
+"""The routes: alone, in a batch, from another tool's body, through a child layer, past neutral hooks.
+
+Alone comes twice, so that what is another one each time, such as a random number, is known.
+"""
 
 
 class _SiblingError(Exception):
@@ -238,10 +241,14 @@ def _watched(tool: Tool, probe: Probe) -> Callable[..., Any]:
     return watched_in_thread
 
 
-def _line_tracer(on_line: Callable[[FrameType], None]) -> Callable[[FrameType, str, Any], Any]:
-    def local(frame: FrameType, event: str, _argument: Any) -> Any:
+def _line_tracer(
+    look: Callable[[FrameType, BaseException | None], None],
+) -> Callable[[FrameType, str, Any], Any]:
+    def local(frame: FrameType, event: str, argument: Any) -> Any:
         if event == "line":
-            on_line(frame)
+            look(frame, None)
+        elif event == "exception":
+            look(frame, argument[1])
         return local
 
     def trace(frame: FrameType, _event: str, _argument: Any) -> Any:

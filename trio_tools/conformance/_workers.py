@@ -32,17 +32,23 @@ from attrs import define, field
 
 from ._errors import leaves_of
 from ._site import is_foreign
+from ._traces import processes_marked, watch_traces
 
 __all__ = ["Answer", "Job", "WorkerError", "answers"]
 
 _PORTION: Final = 32
-_PAGE: Final = struct.Struct("<qq")
+_PAGE: Final = struct.Struct("<qqq")
+_SPAWNED: Final = _PAGE.size
+"""The byte of the page that says whether a worker has ever started a process."""
 
 Answer = dict[str, Any]
 """What a worker says about one case: JSON, with the number of the case under ``i``."""
 
 Job = Callable[[Iterator[int], Callable[[Answer], None], Callable[[int, int], None]], None]
-"""What a worker does: given the numbers of its cases, how to answer, and how to say where it is."""
+"""What a worker does: given the numbers of its cases, how to answer, and how to say where it is.
+
+A worker says its case and how far it is there; a call of a case begins at 0, and has its own time.
+"""
 
 
 class WorkerError(Exception):
@@ -58,27 +64,41 @@ class _Worker:
     page: mmap.mmap
     stack: Path
     where: list[Any] | None = None
+    fed: bool = False
     mine: deque[int] = field(factory=deque[int])
     buffer: bytes = b""
-    position: tuple[int, int] = (-1, 0)
+    beat: int = -1
     moved_at: float = 0.0
     killed: bool = False
     finished: bool = False
 
     def look(self) -> tuple[int, int]:
         """Return the case that the worker is in, and how far it has come there."""
-        index, stage = _PAGE.unpack_from(self.page)
+        index, stage, _ = _PAGE.unpack_from(self.page)
         return index, stage
+
+    def has_exited(self) -> bool:
+        """Return whether the process has ended, whoever else still holds its end of a pipe."""
+        return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def answers(
-    job: Job, numbers: Sequence[int], *, processes: int, wall_seconds: float, patience: int = 8
+    job: Job,
+    numbers: Sequence[int],
+    *,
+    processes: int,
+    wall_seconds: float,
+    patience: int = 8,
+    alone: bool = False,
 ) -> Iterator[Answer]:
     """Yield one answer for each of ``numbers``, in the order in which they come.
 
     An answer that a worker could not give any more has ``stuck`` set to ``wall`` or ``died``, and
     ``stage``. When ``patience`` workers had to be killed, nothing more is begun, and what is left is
     answered with ``stuck`` set to ``left``: a tool that hangs would hang in hundreds of runs.
+
+    Args:
+        alone: whether each case gets a worker of its own.
 
     Raises:
         WorkerError: with the worker's own words, when it could not begin.
@@ -93,10 +113,12 @@ def answers(
                 while todo and len(workers) < processes:
                     worker = _fork(job, scratch)
                     workers[worker.back] = worker
-                    _feed(worker, todo, processes)
+                    _feed(worker, todo, processes, alone=alone)
                 ready, _, _ = select.select(list(workers), [], [], 0.05)
+                # What a tool started may hold the pipe of a worker that is gone.
+                ready += [back for back, each in workers.items() if back not in ready and each.has_exited()]
                 for descriptor in ready:
-                    for answer in _read(workers[descriptor], workers, todo, processes):
+                    for answer in _read(workers[descriptor], workers, todo, processes, alone=alone):
                         patience -= answer.get("stuck") == "wall"
                         yield answer
                 now = time.monotonic()
@@ -107,8 +129,11 @@ def answers(
                 _end(worker)
 
 
-def _feed(worker: _Worker, todo: deque[int], processes: int) -> None:
+def _feed(worker: _Worker, todo: deque[int], processes: int, *, alone: bool) -> None:
     size = max(1, min(_PORTION, len(todo) // (2 * processes) or 1))
+    if alone:
+        size = 0 if worker.fed else 1
+    worker.fed = True
     portion = [todo.popleft() for _ in range(min(size, len(todo)))]
     worker.mine.extend(portion)
     line = json.dumps(portion).encode() + b"\n"
@@ -117,8 +142,10 @@ def _feed(worker: _Worker, todo: deque[int], processes: int) -> None:
         os.write(worker.to, line)
 
 
-def _read(worker: _Worker, workers: dict[int, _Worker], todo: deque[int], processes: int) -> Iterator[Answer]:
-    data = os.read(worker.back, 1 << 16)
+def _read(
+    worker: _Worker, workers: dict[int, _Worker], todo: deque[int], processes: int, *, alone: bool
+) -> Iterator[Answer]:
+    data = _available(worker.back)
     worker.moved_at = time.monotonic()
     *lines, worker.buffer = (worker.buffer + data).split(b"\n")
     for line in lines:
@@ -129,11 +156,11 @@ def _read(worker: _Worker, workers: dict[int, _Worker], todo: deque[int], proces
             worker.finished = True
             continue
         if "more" in answer:
-            _feed(worker, todo, processes)
+            _feed(worker, todo, processes, alone=alone)
             continue
         worker.mine.remove(answer["i"])
         yield answer
-    if not data:
+    if not data or worker.finished:
         del workers[worker.back]
         index, stage = worker.look()
         status = _end(worker)
@@ -150,6 +177,13 @@ def _read(worker: _Worker, workers: dict[int, _Worker], todo: deque[int], proces
         todo.extendleft(reversed(worker.mine))
 
 
+def _available(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, 1 << 16)
+    except BlockingIOError:
+        return b""
+
+
 def _words(status: int) -> str:
     if status < 0:
         try:
@@ -160,9 +194,9 @@ def _words(status: int) -> str:
 
 
 def _watch(worker: _Worker, now: float, wall_seconds: float) -> None:
-    position = worker.look()
-    if position[0] != worker.position[0] or not worker.mine:
-        worker.position = position
+    beat = _PAGE.unpack_from(worker.page)[2]
+    if beat != worker.beat or not worker.mine:
+        worker.beat = beat
         worker.moved_at = now
     elif now - worker.moved_at > wall_seconds and not worker.killed:
         worker.killed = True
@@ -194,6 +228,10 @@ def _end(worker: _Worker) -> int:
     with suppress(ProcessLookupError, PermissionError):
         # Its group is its own, and its number is not used again before it is waited for.
         os.killpg(worker.pid, signal.SIGKILL)
+    if worker.page[_SPAWNED]:
+        for pid in processes_marked(str(worker.stack.with_suffix("")), worker.pid):
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
     _, status = os.waitpid(worker.pid, 0)
     os.close(worker.to)
     os.close(worker.back)
@@ -203,7 +241,7 @@ def _end(worker: _Worker) -> int:
 
 def _fork(job: Job, scratch: str) -> _Worker:
     page = mmap.mmap(-1, mmap.PAGESIZE)
-    _PAGE.pack_into(page, 0, -1, 0)
+    _PAGE.pack_into(page, 0, -1, 0, 0)
     cases_out, cases_in = os.pipe()
     back_out, back_in = os.pipe()
     sys.stdout.flush()
@@ -222,6 +260,7 @@ def _fork(job: Job, scratch: str) -> _Worker:
             os._exit(status)
     os.close(cases_out)
     os.close(back_in)
+    os.set_blocking(back_out, False)
     stack = Path(scratch) / f"worker-{pid}.stack"
     return _Worker(pid, cases_in, back_out, page, stack, moved_at=time.monotonic())
 
@@ -244,8 +283,7 @@ def _child(job: Job, scratch: str, cases: int, back: int, page: mmap.mmap) -> in
     # Where a worker that hangs is, is written by a signal handler that needs no interpreter.
     stack = own.with_suffix(".stack").open("w")
     faulthandler.register(signal.SIGUSR1, file=stack, all_threads=False)
-    tempfile.tempdir = str(own)
-    os.environ["TMPDIR"] = str(own)
+    watch_traces(own, on_spawn=lambda: page.__setitem__(_SPAWNED, 1))
     pending: list[bytes] = []
     written = 0.0
 
@@ -267,8 +305,12 @@ def _child(job: Job, scratch: str, cases: int, back: int, page: mmap.mmap) -> in
                 pending.append(b'{"bye":true}\n')
             flush()
 
+    beat = 0
+
     def at(index: int, stage: int) -> None:
-        _PAGE.pack_into(page, 0, index, stage)
+        nonlocal beat
+        beat += stage == 0
+        _PAGE.pack_into(page, 0, index, stage, beat)
 
     def numbers() -> Iterator[int]:
         buffer = b""
@@ -295,7 +337,7 @@ def _child(job: Job, scratch: str, cases: int, back: int, page: mmap.mmap) -> in
     except BaseException as error:  # noqa: BLE001  (whatever a tool ends a run with is told, not raised)
         if os.getpid() != me:
             return 0
-        index, stage = _PAGE.unpack_from(page)
+        index, stage, _ = _PAGE.unpack_from(page)
         if index < 0:
             say({"error": f"{type(error).__name__}: {error}", "last": True})
         else:

@@ -4,7 +4,18 @@ The suite is tested on them: each broken one must be caught by exactly its requi
 must come out clean.
 """
 
-from tests.conformance.zoo import claims, errors, leaving, loop, scopes, stopping, values
+from tests.conformance.zoo import claims, errors, hidden, leaving, loop, scopes, stopping, values
 from tests.conformance.zoo.specimen import SPECIMENS, Specimen
 
-__all__ = ["SPECIMENS", "Specimen", "claims", "errors", "leaving", "loop", "scopes", "stopping", "values"]
+__all__ = [
+    "SPECIMENS",
+    "Specimen",
+    "claims",
+    "errors",
+    "hidden",
+    "leaving",
+    "loop",
+    "scopes",
+    "stopping",
+    "values",
+]
