@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -45,6 +47,31 @@ async def forks(number: int) -> None:
         os._exit(0)
     os.wait()
 
+@tool
+async def crashes(number: int) -> None:
+    await trio.sleep(1)
+    os.kill(os.getpid(), 11)
+
+@tool
+async def vanishes(number: int) -> None:
+    os._exit(3)
+
+@tool
+async def hangs(number: int) -> None:
+    while True:
+        pass
+
+def no_disk():
+    raise OSError("no disk")
+
+def leave():
+    sys.exit(5)
+
+NO_TOOL = ToolCheck(tool=42)
+NO_WORLD = ToolCheck(tool=fine, setup=no_disk)
+NO_END = ToolCheck(tool=fine, setup=leave)
+NO_ARGUMENTS = ToolCheck(tool=fine, arguments=[])
+NO_STRATEGY = ToolCheck(tool=fine, arguments="abc")
 PREPARED = ToolCheck(tool=fine, arguments=[{"number": 7}])
 SEVERAL = [PREPARED, broken]
 
@@ -58,6 +85,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("targets")
     (path / "mine.py").write_text(TOOLS)
     (path / "leaves.py").write_text("import sys\nsys.exit(4)\n")
+    (path / "raises.py").write_text("raise ValueError('bad\\nnews')\n")
+    (path / "vanishes.py").write_text("import os\nos._exit(0)\n")
+    (path / "interrupts.py").write_text("raise KeyboardInterrupt\n")
     (path / "crashes.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n")
     return path
 
@@ -82,7 +112,7 @@ def test_a_target_that_conforms_exits_with_zero_and_prints_nothing_of_its_own(pl
 
 
 def test_the_examples_conform() -> None:
-    done = check(ROOT, "examples/files.py:TOOLS")
+    done = check(ROOT, "examples/files.py:TOOLS", "--budget", "400")
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert "read_file: pass" in done.stdout
@@ -106,6 +136,12 @@ def test_findings_exit_with_one_and_are_written_in_every_form(place: Path) -> No
         ("mine:plain", "this is a function, not a tool"),
         ("leaves:fine", "importing it called sys.exit(4)"),
         ("crashes.py:fine", "importing it ended the interpreter by SIGSEGV"),
+        ("raises:fine", "importing it failed: ValueError: bad news (raises.py, line 1)"),
+        ("vanishes:fine", "importing it ended the interpreter with status 0"),
+        ("interrupts:fine", "importing it raised KeyboardInterrupt"),
+        ("mine:NO_TOOL", "a target is a Tool or an async function, not int"),
+        ("mine:NO_ARGUMENTS", "there are no arguments to call the tool with"),
+        ("mine:NO_STRATEGY", "arguments must be a strategy or a sequence of examples, not str"),
         ("mcp:some-server", "cannot be looked into"),
     ],
 )
@@ -120,12 +156,77 @@ def test_a_target_that_is_none_is_one_line_and_the_others_still_run(
     assert done.stdout.startswith("fine: pass\n")
 
 
-def test_a_body_that_exits_is_unresolved_and_the_others_still_run(place: Path) -> None:
-    done = check(place, "mine:exits", "mine:fine")
+@pytest.mark.parametrize(
+    ("target", "line"),
+    [
+        ("mine:exits", "the tool raised SystemExit: bye"),
+        ("mine:crashes", "the tool was ended by SIGSEGV"),
+        ("mine:vanishes", "the tool exited with status 3"),
+        ("mine:NO_END", "the fixture raised SystemExit: 5"),
+    ],
+)
+def test_what_takes_its_process_down_is_unresolved_in_one_line_and_the_others_still_run(
+    place: Path, target: str, line: str
+) -> None:
+    done = check(place, target, "mine:fine")
+
+    assert (done.returncode, done.stderr) == (3, "")
+    assert done.stdout.count(line) == 1
+    assert "fine: pass" in done.stdout
+
+
+def test_a_fixture_that_fails_is_one_line_and_the_others_still_run(place: Path) -> None:
+    done = check(place, "mine:NO_WORLD", "mine:fine")
 
     assert done.returncode == 3
-    assert "the tool raised SystemExit: bye" in done.stdout
+    assert done.stderr == "trio-tools: mine:NO_WORLD: setup() raised OSError: no disk\n"
     assert "fine: pass" in done.stdout
+
+
+def test_a_body_that_never_waits_is_a_finding_and_the_others_still_run(place: Path) -> None:
+    (place / "hasty.toml").write_text("wall_seconds = 0.5\n")
+    done = check(place, "mine:hangs", "mine:fine", "--profile", "hasty.toml")
+
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "TT-14: held the loop until its process was killed" in done.stdout
+    assert "fine: pass" in done.stdout
+
+
+def test_an_interrupted_check_exits_with_130_and_leaves_no_worker(place: Path) -> None:
+    command = [sys.executable, "-m", "trio_tools.cli", "check", "mine:hangs", "mine:fine"]
+    with subprocess.Popen(
+        command,
+        cwd=place,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # Whoever runs the tests in the background has it ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
+    ) as running:
+        children = Path(f"/proc/{running.pid}/task/{running.pid}/children")
+        deadline = time.monotonic() + 30
+        workers: list[str] = []
+        # The process that tries the import comes first, and ends.
+        while time.monotonic() < deadline:
+            workers = [pid for pid in children.read_text().split() if leads_its_group(pid)]
+            if workers:
+                break
+            time.sleep(0.02)
+        assert workers
+        running.send_signal(signal.SIGINT)
+        _, told = running.communicate(timeout=30)
+
+    assert running.returncode == 130
+    assert told == "trio-tools: interrupted\n"
+    assert not [pid for pid in workers if Path(f"/proc/{pid}").exists()]
+
+
+def leads_its_group(pid: str) -> bool:
+    try:
+        return os.getpgid(int(pid)) == int(pid)
+    except ProcessLookupError:
+        return False
 
 
 def test_a_body_that_forks_is_checked_like_any_other(place: Path) -> None:

@@ -21,6 +21,7 @@ from trio_tools.conformance import (
     Profile,
     ProfileError,
     Report,
+    SetupError,
     TokenError,
     ToolCheck,
     Verdict,
@@ -93,23 +94,23 @@ def run(args: argparse.Namespace) -> int:
         raise CommandError(str(error), status=USAGE) from None
     if args.budget is not None:
         profile = evolve(profile, max_cases=args.budget)
-    status = FINE
+    troubles: list[int] = []
     checks: list[tuple[str, ToolCheck]] = []
     for target in args.targets:
         try:
             checks += [(target, check) for check in _checks_of(target, examples=args.examples)]
         except CommandError as error:
-            status = _tell(error)
+            troubles.append(_tell(error))
     if args.replay is not None:
-        return _replay(checks, args.replay, profile) if checks else status
+        return _replay(checks, args.replay, profile) if checks else min(troubles)
     reports: list[Report] = []
     for target, check in checks:
         try:
             reports.append(_checked(target, check, profile, args, known))
         except CommandError as error:
-            status = _tell(error)
+            troubles.append(_tell(error))
     _write(args, reports)
-    return _status(reports, status)
+    return _status(reports, troubles)
 
 
 def _tell(error: CommandError) -> int:
@@ -117,12 +118,12 @@ def _tell(error: CommandError) -> int:
     return error.status
 
 
-def _status(reports: list[Report], usage: int) -> int:
+def _status(reports: list[Report], troubles: list[int]) -> int:
     verdicts = {report.verdict for report in reports}
-    if Verdict.FAIL in verdicts or usage == FOUND:
+    if Verdict.FAIL in verdicts:
         return FOUND
-    if usage != FINE:
-        return usage
+    if troubles:
+        return min(troubles)
     return UNRESOLVED if Verdict.UNRESOLVED in verdicts else FINE
 
 
@@ -133,7 +134,8 @@ def _checked(
     try:
         report = check.run(profile=profile, seed=args.seed, processes=args.processes, on_progress=bar.show)
     except CheckError as error:
-        raise CommandError(f"{target}: {error}") from None
+        status = UNRESOLVED if isinstance(error, SetupError) else USAGE
+        raise CommandError(f"{target}: {error}", status=status) from None
     finally:
         bar.clear()
     report = excused(report, known, today=datetime.now().astimezone().date())
@@ -150,7 +152,8 @@ def _replay(checks: list[tuple[str, ToolCheck]], token: str, profile: Profile) -
     except TokenError as error:
         raise CommandError(f"--replay: {error}", status=USAGE) from None
     except CheckError as error:
-        raise CommandError(f"{target}: {error}") from None
+        status = UNRESOLVED if isinstance(error, SetupError) else USAGE
+        raise CommandError(f"{target}: {error}", status=status) from None
     titles = {requirement.id: requirement.title for requirement in MANIFEST}
     print(f"{check.name}: {case}")
     for each, complaint in complaints:
@@ -199,20 +202,23 @@ def _read(found: object, target: str, examples: int) -> Iterator[ToolCheck]:
     several = cast("list[object]", found) if isinstance(found, list | tuple) else []
     found = cast("object", found)
     if isinstance(found, ToolCheck):
-        yield found
+        yield _named(found, target)
     elif any(isinstance(each, ToolCheck) for each in several):
         for each in several:
             yield from _read(each, target, examples)
     elif inspect.iscoroutinefunction(found):
-        check = ToolCheck(tool=found, max_examples=examples)
-        try:
-            check.name  # noqa: B018  (whether it can be made a tool)
-        except CheckError as error:
-            raise CommandError(f"{target}: {error}", status=USAGE) from None
-        yield check
+        yield _named(ToolCheck(tool=found, max_examples=examples), target)
     else:
         for tool in tools_of(found, target):
             yield ToolCheck(tool=tool, max_examples=examples)
+
+
+def _named(check: ToolCheck, target: str) -> ToolCheck:
+    try:
+        check.name  # noqa: B018  (whether it can be made a tool)
+    except CheckError as error:
+        raise CommandError(f"{target}: {error}", status=USAGE) from None
+    return check
 
 
 def _try_import(target: str) -> None:
@@ -223,26 +229,55 @@ def _try_import(target: str) -> None:
     """
     sys.stdout.flush()
     sys.stderr.flush()
+    told, tell = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
+            os.close(told)
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
             signal.alarm(_IMPORT_SECONDS)
             nothing = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nothing, 1)
             os.dup2(nothing, 2)
-            load_target(target)
+            os.write(tell, _came_back(target))
         finally:
-            # Whatever it raised is met again by the import that counts, and then told.
             os._exit(0)
-    _, status = os.waitpid(pid, 0)
+    os.close(tell)
+    try:
+        _, status = os.waitpid(pid, 0)
+    except BaseException:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        raise
+    # What the module started may still hold the other end.
+    os.set_blocking(told, False)
+    try:
+        came_back = os.read(told, 100)
+    except BlockingIOError:
+        came_back = b""
+    finally:
+        os.close(told)
     code = os.waitstatus_to_exitcode(status)
+    if came_back == b"interrupted":
+        raise CommandError(f"{target}: importing it raised KeyboardInterrupt", status=USAGE)
     if code == -signal.SIGALRM:
         raise CommandError(f"{target}: importing it took more than {_IMPORT_SECONDS} s", status=USAGE)
     if code < 0:
         name = signal.Signals(-code).name
         raise CommandError(f"{target}: importing it ended the interpreter by {name}", status=USAGE)
-    if code > 0:
+    if not came_back:
         raise CommandError(f"{target}: importing it ended the interpreter with status {code}", status=USAGE)
+
+
+def _came_back(target: str) -> bytes:
+    """Import a target; whatever that raises is met again by the import that counts, and then told."""
+    try:
+        load_target(target)
+    except KeyboardInterrupt:
+        return b"interrupted"
+    except (Exception, SystemExit):  # noqa: BLE001
+        return b"raised"
+    return b"imported"
 
 
 @final

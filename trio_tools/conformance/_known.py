@@ -48,8 +48,10 @@ def read_profile(path: str | Path) -> tuple[Profile, tuple[KnownFailure, ...]]:
     """
     try:
         content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ProfileError(f"{path}: {error}") from error
+    except OSError as error:
+        raise ProfileError(f"{path} cannot be read: {error.strerror}") from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ProfileError(f"{path} is no TOML file: {error}") from error
     entries = content.pop("known", [])
     names = {attribute.name for attribute in fields(Profile)}
     unknown = sorted(set(content) - names)
@@ -73,6 +75,9 @@ def _entry(path: str | Path, entry: Any) -> KnownFailure:
         raise ProfileError(
             f"{path}: a known failure has the keys tool, requirement, until and reason"
         ) from error
+    for name in ("tool", "requirement", "reason"):
+        if not isinstance(getattr(known, name), str):
+            raise ProfileError(f"{path}: {name} of a known failure is text, not {getattr(known, name)!r}")
     if type(known.until) is not date:
         raise ProfileError(f"{path}: until is a date, such as 2027-01-31, not {known.until!r}")
     if known.requirement not in {requirement.id for requirement in MANIFEST}:

@@ -1,6 +1,7 @@
 """A report for a terminal."""
 
 import json
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -22,11 +23,16 @@ def text(report: dict[str, Any], *, colour: bool) -> str:
 def _lines(report: dict[str, Any], *, colour: bool) -> Iterable[str]:
     word, shade = _WORDS[report["verdict"]]
     yield f"{_clean(report['tool'])}: {_paint(word, shade, colour=colour)}"
+    # What keeps a tool from being judged at all is said once.
+    reasons = Counter(each["reason"] for each in report["requirements"] if each["verdict"] == "unresolved")
+    shared = {reason for reason, count in reasons.items() if count > 1}
+    yield from (f"  unresolved: {_clean(reason)}" for reason in reasons if reason in shared)
     for requirement in report["requirements"]:
         word, shade = _WORDS[requirement["verdict"]]
         if requirement["known"]:
             word, shade = "known", "33"
         note = requirement["known"] or requirement["reason"]
+        note = "" if note in shared else note
         mark = _paint(f"{word:10}", shade, colour=colour)
         line = f"  {requirement['id']}  {mark}  {requirement['title']}"
         yield line + (f"  ({_clean(note)})" if note and requirement["verdict"] != "pass" else "")
