@@ -46,7 +46,7 @@ def trio_tool_profile():
 @pytest.mark.trio_tool(arguments=[{"number": 3}], setup=nullcontext, seed=4)
 def test_fine(check_trio_tool):
     report = check_trio_tool(fine)
-    assert (report.seed, report.arguments, report.planned) == (4, 1, 21)
+    assert (report.seed, report.arguments, report.planned) == (4, 1, 20)
 
 def test_broken(check_trio_tool):
     with pytest.raises(ConformanceError, match="TT-03"):
@@ -59,6 +59,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("package")
     (path / "mine.py").write_text(TOOLS)
     (path / "test_mine.py").write_text(TESTS)
+    (path / "leaves.py").write_text("import sys\nsys.exit(4)\n")
     (path / "empty").mkdir()
     return path
 
@@ -113,7 +114,9 @@ def test_a_test_checks_a_tool_the_way_its_marker_says(place: Path) -> None:
     ("target", "sentence"),
     [
         ("mine:none", "has no attribute 'none'"),
-        ("none:fine", "No module named 'none'"),
+        ("none:fine", "none: there is no such module on the path or in "),
+        ("none.py:fine", "there is no file "),
+        ("leaves:fine", "SystemExit: 4"),
         ("mine", "a target is pkg.mod:NAME"),
         ("mine:trio", "this is a module, not a tool"),
     ],
@@ -123,3 +126,32 @@ def test_a_target_that_is_none_is_a_usage_error(place: Path, target: str, senten
 
     assert done.returncode == 4
     assert sentence in done.stderr
+
+
+@pytest.mark.parametrize("layout", ["", "src"])
+def test_a_package_that_is_not_installed_is_found_where_pytest_is_started(
+    tmp_path: Path, layout: str
+) -> None:
+    package = tmp_path / layout / "shop"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "tools.py").write_text(TOOLS)
+    (tmp_path / "empty").mkdir()
+    # Not `python -m pytest`, which would put the folder on the path, and no PYTHONPATH that names it.
+    program = "import sys; sys.path.remove(''); import pytest; sys.exit(pytest.main())"
+    installed = {point.value for point in entry_points(group="pytest11")}
+    plugin = "trio_tools.conformance.pytest_plugin"
+    done = subprocess.run(
+        [
+            *(sys.executable, "-c", program, *([] if plugin in installed else ["-p", plugin])),
+            *("empty", "--rootdir", ".", "-p", "no:cacheprovider", "--trio-tool", "shop.tools:fine"),
+        ],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"\d+ passed, \d+ skipped", done.stdout)

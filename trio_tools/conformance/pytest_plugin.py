@@ -74,7 +74,7 @@ def pytest_collection_modifyitems(
     seed = cast("int | None", config.getoption("trio_tool_seed"))
     for target in cast("list[str]", config.getoption("trio_tool")):
         try:
-            checks = _checks_of(target)
+            checks = _checks_of(target, config)
         except CheckError as error:
             raise pytest.UsageError(f"--trio-tool {error}") from error
         for check in checks:
@@ -84,29 +84,57 @@ def pytest_collection_modifyitems(
             items.extend(collector.collect())
 
 
-def _checks_of(target: str) -> Iterator[ToolCheck]:
+def _checks_of(target: str, config: pytest.Config) -> Iterator[ToolCheck]:
     place, separator, name = target.rpartition(":")
     if not separator or not place or not name:
         raise CheckError(f"{target}: a target is pkg.mod:NAME or path/file.py:NAME")
     try:
-        found: object = _imported(place)
+        found: object = _imported(place, config)
         for part in name.split("."):
             found = getattr(found, part)
-    except Exception as error:
-        raise CheckError(f"{target}: {type(error).__name__}: {error}") from error
+    except CheckError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise CheckError(f"{target}: {type(error).__name__}: {' '.join(str(error).split())}") from error
     return iter([*_read(found, target)])
 
 
-def _imported(place: str) -> object:
+def _imported(place: str, config: pytest.Config) -> object:
     if not place.endswith(".py"):
+        _find(place.partition(".")[0], config)
         return importlib.import_module(place)
-    spec = importlib.util.spec_from_file_location(Path(place).stem, place)
+    path = config.invocation_params.dir / place
+    if not path.is_file():
+        raise CheckError(f"{place}: there is no file {path}")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
-        raise ImportError(f"{place} cannot be imported")
+        raise CheckError(f"{place} is no Python file")
     module = importlib.util.module_from_spec(spec)
+    # As in a script that is run, what stands beside the file can be imported.
+    sys.path.insert(0, str(path.parent))
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
+
+
+def _find(package: str, config: pytest.Config) -> None:
+    """Put the folder of a package on the path, if it is neither installed nor on the path already.
+
+    The program ``pytest`` does not have the folder it is started in on the path, as ``python -m pytest``
+    has; somebody who names a package that lies there means that one.
+    """
+    if importlib.util.find_spec(package) is not None:
+        return
+    folders = [config.invocation_params.dir, config.rootpath, config.rootpath / "src"]
+    for folder in folders:
+        if (folder / package).is_dir() or (folder / f"{package}.py").is_file():
+            sys.path.insert(0, str(folder))
+            return
+    looked = ", ".join(map(str, dict.fromkeys(folders)))
+    raise CheckError(
+        f"{package}: there is no such module on the path or in {looked}; "
+        "install it, or name its folder in the option `pythonpath` of pytest"
+    )
 
 
 def _read(found: object, target: str) -> Iterator[ToolCheck]:
