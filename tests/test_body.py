@@ -1609,7 +1609,8 @@ async def test_a_def_body_keeps_its_thread_while_it_waits_for_another_one_and_a_
 
     @registry.tool
     def outer(*, ctx: ToolContext) -> str:
-        result: ToolResult = trio.from_thread.run(ctx.call, "below", {})
+        arguments: dict[str, object] = {}
+        result = trio.from_thread.run(ctx.call, "below", arguments)
         return result.text
 
     @registry.tool
@@ -1627,6 +1628,32 @@ async def test_a_def_body_keeps_its_thread_while_it_waits_for_another_one_and_a_
         "below: cancelled ABORTED_BEFORE_DISPATCH not_dispatched deadline:caller",
         "outer: cancelled ABORTED cancelled deadline:caller",
     ]
+    assert limiter.borrowed_tokens == 0
+
+
+@pytest.mark.rule("BO-13", "BO-2")
+async def test_a_def_body_that_is_cancelled_as_it_gets_its_thread_is_never_called() -> None:
+    registry, seen = observed()
+    limiter = trio.to_thread.current_default_thread_limiter()
+    called: list[str] = []
+
+    @registry.tool
+    def threaded() -> str:
+        called.append("called")
+        return "threaded"
+
+    async with open_call_scope() as scope, trio.open_nursery() as nursery:
+        holders = [object() for _ in range(int(limiter.total_tokens))]
+        for holder in holders:
+            await limiter.acquire_on_behalf_of(holder)
+        nursery.start_soon(registry.execute, call(scope, "threaded"))
+        await wait_all_tasks_blocked()
+        for holder in holders:
+            limiter.release_on_behalf_of(holder)
+        scope.cancel()
+
+    assert called == []
+    assert facts(seen.only) == "cancelled ABORTED_BEFORE_DISPATCH not_dispatched caller:caller"
     assert limiter.borrowed_tokens == 0
 
 

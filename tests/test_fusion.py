@@ -13,14 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
-from tests.helpers import Proceed, Tripwire, at, call, caused_at, facts, hold_loop, observed
+from tests.helpers import Proceed, ReviewRest, Tripwire, at, call, caused_at, facts, hold_loop, observed
 from trio_tools import (
     CancelCause,
     CauseKind,
     DispatchExecution,
     Registry,
+    ReviewDecision,
     ToolCall,
     ToolContext,
+    ToolExecution,
     ToolResult,
     open_call_scope,
     tool,
@@ -782,3 +784,40 @@ def test_no_cause_of_a_call_scope_or_its_children_hides_behind_a_horizon(
     trio.run(main, clock=MockClock(autojump_threshold=0))
 
     assert late == []
+
+
+@pytest.mark.rule("WR-7", "SC-14")
+async def test_a_cancellation_that_a_shield_hides_afterwards_has_cancelled_the_body(
+    autojump_clock: MockClock,
+) -> None:
+    registry, seen = observed()
+    later: list[bool] = []
+
+    @registry.tool
+    async def body() -> str:
+        with trio.CancelScope(shield=True):
+            await trio.sleep(1)
+            around.cancel()
+            await trio.sleep(1)
+            within.shield = True
+            await trio.sleep(1)
+        return "done"
+
+    async def wrapper(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        with around, within:
+            return await proceed(execution)
+        raise AssertionError
+
+    async def review(execution: ToolExecution, _result: ToolResult, proceed: ReviewRest) -> ReviewDecision:
+        later.append(execution.scope.cancel_called)
+        return await proceed()
+
+    around, within = trio.CancelScope(), trio.CancelScope()
+    registry.wrap(wrapper)
+    registry.review(review)
+    async with open_call_scope() as scope:
+        await registry.execute(call(scope, "body"))
+
+    assert (seen.only.code, seen.only.settlement.value) == ("ABORTED", "returned")
+    assert caused_at(seen.only) == 1.0
+    assert later == [False]

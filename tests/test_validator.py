@@ -616,3 +616,22 @@ class _Refusing:
 
     def iter_errors(self, value: object) -> tuple[()]:
         return ()
+
+
+@pytest.mark.rule("JS-5")
+def test_what_is_refused_once_is_refused_again_in_the_same_words() -> None:
+    schema = {
+        "properties": {"huge": {"enum": [10**400, {"a": 1}]}},
+        "patternProperties": {"^x": {"type": "string", "maxLength": 2}},
+        "unevaluatedProperties": False,
+    }
+    plan = plan_schema_arguments(schema)
+    frozen = freeze_arguments({"huge": 10**400 + 1, "xy": "long", "other": 1}, depth=DEEP)
+    said: list[tuple[str, ...]] = []
+    for _ in range(2):
+        with pytest.raises(Violations) as refused:
+            plan.bind(frozen)
+        said.append(refused.value.items)
+
+    assert len(said[0]) == 3
+    assert said[0] == said[1]

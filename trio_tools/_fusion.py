@@ -161,12 +161,10 @@ class Ambient:
     noticed: float | None = None
     cause: CancelCause | None = None
 
-    def __init__(self, name: str | None = None, enclosing: "Enclosing | None" = None) -> None:
+    def __init__(self, name: str | None = None) -> None:
         # What stands on the class is what every call begins with; most calls change none of it.
         if name is not None:
             self.name = name
-        if enclosing is not None:
-            self.enclosing = enclosing
 
     def observe(self, effective: float, now: float) -> CancelCause | None:
         """Take note of the effective deadline that a frame reads; return the cause if it has passed."""
