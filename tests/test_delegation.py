@@ -1641,3 +1641,46 @@ async def test_an_abandoned_delegation_cancels_wrappers_that_it_only_then_enters
 
     assert log == ["innermost left at 2.0", "ended at 2.0"]
     assert facts(seen.only) == "failed POLICY_ERROR not_dispatched"
+
+
+@pytest.mark.rule("BO-1")
+@pytest.mark.parametrize("kind", ["gate", "wrapper"])
+async def test_arguments_that_fitted_at_entry_are_checked_by_the_tool_that_is_there_at_dispatch(
+    kind: str,
+) -> None:
+    registry, seen = observed()
+    objections: list[str | None] = []
+
+    @tool(name="work")
+    async def counts(number: int) -> int:
+        return number
+
+    @tool(name="work")
+    async def spells(number: str) -> str:
+        raise AssertionError
+
+    first = registry.register(counts)
+
+    def replace() -> None:
+        first.close()
+        registry.register(spells)
+
+    async def gate(_execution: ToolExecution, proceed: GateRest) -> GateDecision:
+        if kind == "gate":
+            replace()
+        return await proceed()
+
+    async def wrapper(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        if kind == "wrapper":
+            objections.append(execution.objection())
+            replace()
+        objections.append(execution.objection())
+        return await proceed(execution)
+
+    registry.gate(gate)
+    registry.wrap(wrapper)
+    async with open_call_scope() as scope:
+        await registry.execute(call(scope, "work", number=1))
+
+    assert facts(seen.only) == "failed INVALID_ARGS not_dispatched"
+    assert objections == ([None, "INVALID_ARGS"] if kind == "wrapper" else ["INVALID_ARGS"])

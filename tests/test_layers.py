@@ -36,6 +36,8 @@ CORE = (
     (2, "_dialect"),
     (2, "_validator"),
     (2, "_shape"),
+    (2, "_form"),
+    (2, "_taking"),
     (2, "_signature"),
     (2, "_schema"),
     (2, "_leaves"),

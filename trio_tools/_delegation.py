@@ -194,7 +194,8 @@ async def _dispatch(life: Life, sources: tuple[Source, ...]) -> ToolResult:
         result = unknown_tool(life, life.body_contexts())
     else:
         try:
-            bound = tool.arguments_plan.bind(life.arguments)
+            plan = tool.arguments_plan
+            bound = plan.bind(life.arguments, taken=plan is life.taker)
         except Violations as violations:
             masked = life.masking_text()
             items = violations.items if masked is None else violations.masked(masked)

@@ -166,7 +166,8 @@ class DispatchExecution(_View):
         if tool is None:
             return UNKNOWN_TOOL
         try:
-            tool.arguments_plan.bind(life.arguments)
+            plan = tool.arguments_plan
+            plan.bind(life.arguments, taken=plan is life.taker)
         except Violations:
             return INVALID_ARGS
         return None

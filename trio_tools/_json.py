@@ -21,13 +21,19 @@ __all__ = [
     "JsonValue",
     "NotLossless",
     "TooDeep",
+    "fill_dict",
+    "fill_list",
     "freeze_arguments",
+    "freeze_tree",
     "freeze_value",
     "height_of",
     "is_frozen",
     "json_equal",
     "kind_of",
+    "new_dict",
+    "new_list",
     "repair_text",
+    "set_in_dict",
     "thaw",
     "to_json_text",
 ]
@@ -175,10 +181,12 @@ _Frozen: TypeAlias = FrozenDict | FrozenList
 
 _ANY_DEPTH = 2**62
 
-_new_dict = cast("Callable[[type[FrozenDict]], FrozenDict]", dict.__new__)
-_new_list = cast("Callable[[type[FrozenList]], FrozenList]", list.__new__)
-_fill_dict = cast("Callable[[FrozenDict, dict[str, JsonValue]], None]", dict[str, JsonValue].update)
-_fill_list = cast("Callable[[FrozenList, list[JsonValue]], None]", list[JsonValue].extend)
+# What makes a frozen container, for those who have checked, or will check, what they put into it.
+new_dict = cast("Callable[[type[FrozenDict]], FrozenDict]", dict.__new__)
+new_list = cast("Callable[[type[FrozenList]], FrozenList]", list.__new__)
+fill_dict = cast("Callable[[FrozenDict, dict[str, JsonValue]], None]", dict[str, JsonValue].update)
+fill_list = cast("Callable[[FrozenList, list[JsonValue]], None]", list[JsonValue].extend)
+set_in_dict = cast("Callable[[FrozenDict, str, JsonValue], None]", dict[str, JsonValue].__setitem__)
 # The slots' own setters: `__setattr__` is refused to everybody.
 _set_dict_height = cast("Callable[[FrozenDict, int], None]", FrozenDict.__dict__["_height"].__set__)
 _set_list_height = cast("Callable[[FrozenList, int], None]", FrozenList.__dict__["_height"].__set__)
@@ -212,14 +220,14 @@ _refuse_changes(
 
 
 def _make_dict(plain: dict[str, JsonValue]) -> FrozenDict:
-    frozen = _new_dict(FrozenDict)
-    _fill_dict(frozen, plain)
+    frozen = new_dict(FrozenDict)
+    fill_dict(frozen, plain)
     return frozen
 
 
 def _make_list(plain: list[JsonValue]) -> FrozenList:
-    frozen = _new_list(FrozenList)
-    _fill_list(frozen, plain)
+    frozen = new_list(FrozenList)
+    fill_list(frozen, plain)
     return frozen
 
 
@@ -268,6 +276,23 @@ def freeze_value(obj: object, *, depth: int) -> JsonValue:
     equal are `NotLossless`. Keeps `MA-11`.
     """
     return _freeze(obj, depth, repair_text)
+
+
+def freeze_tree(obj: object, levels: int, seen: set[int]) -> JsonValue:
+    """Freezes a value as `freeze_arguments` does if its containers are a tree, no deeper than `levels`.
+
+    The ids of its containers are added to `seen`; one that is in there already, or anything else that is not
+    plainly fine, raises an exception, of which nothing more is promised.
+    """
+    kind = kind_of(obj)
+    if kind is dict:
+        return _freeze_dict(obj, levels, seen, _strict_text)
+    if kind is list:
+        return _freeze_list(obj, levels, seen, _strict_text)
+    leaf = _freeze_leaf(obj, _strict_text)
+    if height_of(leaf) > levels:
+        raise _NotATreeError
+    return leaf
 
 
 def _freeze(obj: object, depth: int, text: Callable[[str], str]) -> JsonValue:

@@ -16,6 +16,7 @@ from ._fusion import Ambient, FusedScope, Source, earliest
 from ._json import JsonValue, NotLossless
 from ._parked import line_of_task, line_of_thread
 from ._result import CancelCause, Settlement, ToolResult
+from ._schema import PlanOfArguments
 from ._scope import Lifetime, ScopeView
 from ._tool import Tool
 
@@ -79,6 +80,8 @@ class Life:
     raw: object
     arguments: JsonValue | None
     refusal: NotLossless | None
+    # The plan of the tool that was visible at entry; once the arguments are read, the plan that took them.
+    taker: PlanOfArguments | None
 
     # What it runs in.
     layer: Final[LayerView]
@@ -132,6 +135,7 @@ class Life:
         root_call_id: str,
         name: str,
         raw: object,
+        taker: PlanOfArguments | None,
         parent: ExecutionToken | None,
         layer: LayerView,
         lifetime: Lifetime,
@@ -149,6 +153,7 @@ class Life:
         self.token._execution = self  # pyright: ignore[reportPrivateUsage]
         self.raw = raw
         self.arguments = self.refusal = None
+        self.taker = taker
         self.layer = layer
         self.settings = settings
         self.flights = flights

@@ -7,7 +7,7 @@ from attrs import define
 from ._classification import Came
 from ._content import Content, TextContent, content_of
 from ._errors import ToolError, text_of
-from ._json import JsonValue, NotLossless, freeze_value, to_json_text
+from ._json import JsonValue, NotLossless, freeze_value
 from ._leaves import capture_sync, close_coroutine
 from ._life import Life
 from ._schema import Violations
@@ -50,7 +50,7 @@ def make_output(life: Life, tool: Tool, value: object) -> Output:
 
 def _rendered(life: Life, tool: Tool, value: JsonValue) -> tuple[Content, ...]:
     if tool.render is None:
-        return (TextContent(value if isinstance(value, str) else to_json_text(value)),)
+        return (TextContent(value if isinstance(value, str) else tool.output_plan.text(value)),)
     answer = _call(life, "render", tool.render, value)
     try:
         return content_of(answer)

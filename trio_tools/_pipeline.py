@@ -50,6 +50,7 @@ from ._leaves import capture_sync, close_coroutine, leaves_of, log_error, one_of
 from ._life import Life, Phase, Settings, life_of
 from ._policy import ask_gates, ask_guards, review
 from ._result import CancelCause, ToolOutcome, ToolResult
+from ._schema import GAVE_UP
 from ._scope import Lifetime, handle_on, lifetime_of
 from ._verdicts import Decided, aborted, failed, policy_error, stray
 
@@ -107,10 +108,16 @@ def read_arguments(life: Life) -> None:
     """Take a frozen copy of the arguments, once (`MA-1`, `MA-2`); what JSON would lose is refused."""
     if life.phase is not Phase.ENTRY or life.arguments is not None or life.refusal is not None:
         return
-    try:
-        life.arguments = freeze_arguments(life.raw, depth=life.settings.bounds.json_depth)
-    except NotLossless as refusal:
-        life.refusal = refusal
+    depth = life.settings.bounds.json_depth
+    taken = GAVE_UP if life.taker is None else life.taker.take(life.raw, depth=depth)
+    if taken is not GAVE_UP:
+        life.arguments = taken
+    else:
+        life.taker = None
+        try:
+            life.arguments = freeze_arguments(life.raw, depth=depth)
+        except NotLossless as refusal:
+            life.refusal = refusal
     life.raw = None
 
 
@@ -264,6 +271,7 @@ def admit(
         root_call_id=_plain(call.root_call_id or (call_id if parent is None else parent.root_call_id)),
         name=name,
         raw=call.arguments,
+        taker=None if tool is None else tool.arguments_plan,
         parent=call.parent,
         layer=layer,
         lifetime=lifetime,

@@ -11,13 +11,24 @@ from typing import Any, Final, Protocol, final
 from attrs import field, frozen
 
 from ._errors import DefinitionError
-from ._json import FrozenDict, JsonSchema, JsonValue, NotLossless, freeze_arguments, freeze_value
+from ._form import form_of
+from ._json import (
+    FrozenDict,
+    JsonSchema,
+    JsonValue,
+    NotLossless,
+    freeze_arguments,
+    freeze_value,
+    to_json_text,
+)
 from ._shape import Shape, explain_build, explain_entries, object_schema
 from ._signature import parameters_of, returned_by
+from ._taking import GAVE_UP, GaveUp, Taking
 from ._validator import Validator, compile_schema
 from ._violations import Place, Report, Violations
 
 __all__ = [
+    "GAVE_UP",
     "ArgumentsPlan",
     "OutputPlan",
     "PlanOfArguments",
@@ -47,8 +58,18 @@ class PlanOfArguments(Protocol):
         """Whether `bind` gives keyword arguments; if not, it gives the body's one positional argument."""
         ...
 
-    def bind(self, arguments: JsonValue) -> Any:
-        """Returns what the body receives, or raises `Violations` with everything that is wrong."""
+    def take(self, raw: object, *, depth: int) -> JsonValue | GaveUp:
+        """Returns the frozen copy of arguments that are plainly fine, for `bind` to take as such.
+
+        `GAVE_UP` says nothing about them: `freeze_arguments` and `bind` are to decide.
+        """
+        ...
+
+    def bind(self, arguments: JsonValue, *, taken: bool = False) -> Any:
+        """Returns what the body receives, or raises `Violations` with everything that is wrong.
+
+        `taken` says that this very plan took the arguments, so that they need no second look.
+        """
         ...
 
 
@@ -69,6 +90,10 @@ class PlanOfOutput(Protocol):
         """Returns the value as frozen JSON; raises `NotLossless`, `TooDeep` or `Violations`."""
         ...
 
+    def text(self, value: JsonValue) -> str:
+        """Returns an accepted value as compact JSON text (`MA-13`)."""
+        ...
+
 
 @final
 @frozen(eq=False)
@@ -83,10 +108,25 @@ class ArgumentsPlan:
     _shapes: dict[str, Shape]
     _required: tuple[str, ...]
     _steps: tuple[tuple[str, frozenset[type], Shape, bool], ...]
+    _taking: Taking | None
+    # What a body receives is an equal copy of what was taken.
+    _equal: bool
     by_keyword: bool = field(default=True, init=False)
 
-    def bind(self, arguments: JsonValue) -> dict[str, object]:
+    def take(self, raw: object, *, depth: int) -> JsonValue | GaveUp:
+        """Returns the frozen copy of arguments that are plainly fine, or `GAVE_UP`."""
+        return GAVE_UP if self._taking is None else self._taking.take(raw, depth=depth)
+
+    def bind(self, arguments: JsonValue, *, taken: bool = False) -> dict[str, object]:
         """Returns the keyword arguments for the function; raises `Violations` with every violation."""
+        taking = self._taking
+        if taking is not None and (taken or taking.admits(arguments)):
+            if self._equal:
+                copy = taking.copy(arguments)
+                if not copy.keys() <= self._shapes.keys():
+                    copy = {name: copy[name] for name in self._shapes if name in copy}
+                return copy
+            taken = True
         if type(arguments) is not FrozenDict:
             report = Report("arguments")
             report.must_be(Place(), "an object")
@@ -100,7 +140,7 @@ class ArgumentsPlan:
             elif value is _MISSING:
                 if required:
                     raise self._violations(arguments)
-            elif shape.check(value):
+            elif taken or shape.check(value):
                 bound[name] = value
                 to_build.append((name, shape.built))
             else:
@@ -137,6 +177,7 @@ class OutputPlan:
 
     schema: JsonSchema
     _shape: Shape
+    _taking: Taking | None
 
     @property
     def runs_foreign_code(self) -> bool:
@@ -151,12 +192,18 @@ class OutputPlan:
                 value = shape.project(value)
             except Exception:
                 raise NotLossless("an instance whose fields cannot be read") from None
+        if self._taking is not None and (taken := self._taking.take(value, depth=depth)) is not GAVE_UP:
+            return taken
         frozen_value = freeze_value(value, depth=depth)
-        if not shape.check(frozen_value):
+        if not _admitted(self._taking, frozen_value) and not shape.check(frozen_value):
             report = Report("value")
             shape.explain(frozen_value, Place(), report)
             raise report.violations()
         return frozen_value
+
+    def text(self, value: JsonValue) -> str:
+        """Returns an accepted value as compact JSON text (`MA-13`)."""
+        return to_json_text(value) if self._taking is None else self._taking.text(value)
 
 
 @final
@@ -166,11 +213,16 @@ class SchemaArgumentsPlan:
 
     schema: JsonSchema
     _validator: Validator | None
+    _taking: Taking | None
     by_keyword: bool = field(default=False, init=False)
 
-    def bind(self, arguments: JsonValue) -> JsonValue:
+    def take(self, raw: object, *, depth: int) -> JsonValue | GaveUp:
+        """Returns the frozen copy of arguments that are plainly fine, or `GAVE_UP`."""
+        return GAVE_UP if self._taking is None else self._taking.take(raw, depth=depth)
+
+    def bind(self, arguments: JsonValue, *, taken: bool = False) -> JsonValue:
         """Returns the arguments untouched; raises `Violations` with every violation."""
-        if self._validator is not None:
+        if self._validator is not None and not taken and not _admitted(self._taking, arguments):
             self._validator.check(arguments, root="arguments")
         return arguments
 
@@ -182,13 +234,21 @@ class SchemaOutputPlan:
 
     schema: JsonSchema
     _validator: Validator
+    _taking: Taking | None
     runs_foreign_code: bool = field(default=False, init=False)
 
     def accept(self, value: object, *, depth: int) -> JsonValue:
         """Returns the value as frozen JSON; raises `NotLossless`, `TooDeep` or `Violations`."""
+        if self._taking is not None and (taken := self._taking.take(value, depth=depth)) is not GAVE_UP:
+            return taken
         frozen_value = freeze_value(value, depth=depth)
-        self._validator.check(frozen_value, root="value")
+        if not _admitted(self._taking, frozen_value):
+            self._validator.check(frozen_value, root="value")
         return frozen_value
+
+    def text(self, value: JsonValue) -> str:
+        """Returns an accepted value as compact JSON text (`MA-13`)."""
+        return to_json_text(value) if self._taking is None else self._taking.text(value)
 
 
 def plan_arguments(fn: Callable[..., object], *, skip: frozenset[str] = frozenset()) -> ArgumentsPlan:
@@ -196,18 +256,22 @@ def plan_arguments(fn: Callable[..., object], *, skip: frozenset[str] = frozense
     entries = parameters_of(fn, skip=skip)
     shapes = {entry.key: entry.shape for entry in entries}
     required = [entry.key for entry in entries if entry.required]
+    schema = FrozenDict(object_schema(shapes, required))
     return ArgumentsPlan(
-        FrozenDict(object_schema(shapes, required)),
+        schema,
         shapes,
         tuple(required),
         tuple((entry.key, entry.shape.plain, entry.shape, entry.required) for entry in entries),
+        _taking_of(schema),
+        all(shape.equal for shape in shapes.values()),
     )
 
 
 def plan_output(fn: Callable[..., object]) -> OutputPlan:
     """Reads the return annotation of a function, where none accepts any JSON; raises `DefinitionError`."""
     shape = returned_by(fn)
-    return OutputPlan(FrozenDict(shape.schema), shape)
+    schema = FrozenDict(shape.schema)
+    return OutputPlan(schema, shape, _taking_of(schema))
 
 
 def plan_schema_arguments(schema: object, *, validate: bool = True) -> SchemaArgumentsPlan:
@@ -216,12 +280,15 @@ def plan_schema_arguments(schema: object, *, validate: bool = True) -> SchemaArg
     With `validate=False` the schema is held to the same rules, and the arguments are left to the body.
     """
     frozen_schema, validator = _compile(schema, "parameters")
-    return SchemaArgumentsPlan(frozen_schema, validator if validate else None)
+    if not validate:
+        return SchemaArgumentsPlan(frozen_schema, None, None)
+    return SchemaArgumentsPlan(frozen_schema, validator, _taking_of(frozen_schema))
 
 
 def plan_schema_output(schema: object) -> SchemaOutputPlan:
     """Compiles the schema of a tool's value; raises `DefinitionError` for what is none (`JS-1`, `JS-8`)."""
-    return SchemaOutputPlan(*_compile(schema, "output"))
+    frozen_schema, validator = _compile(schema, "output")
+    return SchemaOutputPlan(frozen_schema, validator, _taking_of(frozen_schema))
 
 
 def _compile(schema: object, what: str) -> tuple[JsonSchema, Validator]:
@@ -237,6 +304,15 @@ def _compile(schema: object, what: str) -> tuple[JsonSchema, Validator]:
     if not isinstance(frozen_schema, FrozenDict):
         raise DefinitionError(f"{what} is no JSON Schema: it must be an object or a boolean")
     return frozen_schema, compile_schema(frozen_schema, what)
+
+
+def _admitted(taking: Taking | None, value: JsonValue) -> bool:
+    return taking is not None and taking.admits(value)
+
+
+def _taking_of(schema: JsonSchema) -> Taking | None:
+    form = form_of(schema)
+    return None if form is None else Taking(form)
 
 
 # What the compiled validator can take in.

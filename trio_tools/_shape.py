@@ -40,6 +40,8 @@ class Shape:
     plain: frozenset[type] = frozenset()
     # Values of these types may be accepted and changed; None: of any type.
     converts: frozenset[type] | None = None
+    # What is built of a value is an equal copy, floats for an `int` aside: no class or enum is involved.
+    equal: bool = False
 
     def built(self, value: Any) -> Any:
         """Returns what a body receives for a value that fits."""
@@ -67,7 +69,12 @@ def _leaf(name: str, what: str, kinds: frozenset[type]) -> Shape:
         return type(value) in kinds
 
     return Shape(
-        schema={"type": name}, check=check, explain=_must_be(what), plain=kinds, converts=frozenset()
+        schema={"type": name},
+        check=check,
+        explain=_must_be(what),
+        plain=kinds,
+        converts=frozenset(),
+        equal=True,
     )
 
 
@@ -93,6 +100,7 @@ INTEGER: Final = Shape(
     build=_to_integer,
     plain=frozenset({int}),
     converts=frozenset({float}),
+    equal=True,
 )
 
 
@@ -100,7 +108,7 @@ def _always(_: Any) -> bool:
     return True
 
 
-ANYTHING: Final = Shape(schema={}, check=_always, explain=_must_be("JSON"), build=thaw)
+ANYTHING: Final = Shape(schema={}, check=_always, explain=_must_be("JSON"), build=thaw, equal=True)
 
 
 def choice_of(options: Iterable[tuple[JsonValue, Any]]) -> Shape:
@@ -143,6 +151,7 @@ def choice_of(options: Iterable[tuple[JsonValue, Any]]) -> Shape:
         explain=explain,
         build=build,
         project=project if kinds else None,
+        equal=not kinds,
     )
 
 
@@ -177,6 +186,7 @@ def list_of(item: Shape) -> Shape:
         explain=explain,
         build=thaw if item is ANYTHING else build,
         project=project if item.project else None,
+        equal=item.equal,
     )
 
 
@@ -213,6 +223,7 @@ def dict_of(entry: Shape) -> Shape:
         explain=explain,
         build=thaw if entry is ANYTHING else build,
         project=project if entry.project else None,
+        equal=entry.equal,
     )
 
 
@@ -251,6 +262,7 @@ def union_of(branches: Iterable[Shape]) -> Shape:
         project=project if any(branch.project for branch in branches) else None,
         plain=plain,
         converts=converts,
+        equal=all(branch.equal for branch in branches),
     )
 
 
@@ -330,6 +342,7 @@ def typed_dict_of(name: str, entries: Iterable[Entry]) -> Shape:
         _object(entries, {"title": name}),
         build=build,
         project=project if any(shape.project for shape in shapes.values()) else None,
+        equal=all(shape.equal for shape in shapes.values()),
     )
 
 
