@@ -64,6 +64,15 @@ async def test_a_call_names_a_call_scope_and_nothing_in_its_place(scope: Any) ->
         missing(name="plain", arguments={}, scope=trio.CancelScope())
 
 
+@pytest.mark.rule("MA-1")
+@pytest.mark.parametrize("member", ["name", "call_id", "root_call_id"])
+async def test_name_and_ids_of_a_call_are_strings(member: str) -> None:
+    given: dict[str, Any] = {"name": "plain", member: 7}
+    async with open_call_scope() as scope:
+        with pytest.raises(TypeError, match=f"{member} of a ToolCall is a string, not int"):
+            ToolCall(arguments={}, scope=scope, **given)
+
+
 @pytest.mark.rule("MA-1", "OU-6")
 async def test_a_call_is_frozen_and_prints_no_arguments(autojump_clock: MockClock) -> None:
     async with open_call_scope() as scope:

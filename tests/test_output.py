@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, ClassVar
 
 import pytest
 from attrs import evolve
@@ -474,3 +476,62 @@ async def test_broken_text_in_a_wrappers_content_is_repaired_not_refused(autojum
 
     assert facts(seen.only) == "failed MINE not_dispatched"
     assert seen.only.text == "broken \ufffd text"
+
+
+class Named(str, Enum):  # noqa: UP042  (one whose format is not its value)
+    PLAIN = "plain"
+    ABSENT = "absent"
+
+
+@pytest.mark.rule("MA-1", "JS-12")
+async def test_names_and_ids_of_a_call_are_plain_text_in_all_that_follows(autojump_clock: MockClock) -> None:
+    registry, seen = observed(plain)
+    async with open_call_scope() as scope:
+        for name in Named:
+            await registry.execute(
+                ToolCall(name=name, arguments={}, scope=scope, call_id=name, root_call_id=name)
+            )
+
+    told = {type(text) for each in seen.executions for text in (each.name, each.call_id, each.root_call_id)}
+    assert told == {str}
+    assert [facts(result) for result in seen.results] == ["ok returned", "failed UNKNOWN_TOOL not_dispatched"]
+    assert seen.results[1].text == 'Error: unknown tool "absent"'
+
+
+class Meddling:
+    """A field that does something when it is read."""
+
+    acts: ClassVar[list[Callable[[], None]]] = []
+
+    def __get__(self, instance: object, _owner: object = None) -> int:
+        if instance is not None:
+            Meddling.acts.pop()()
+        return 1
+
+    def __set__(self, _instance: object, _value: int) -> None:
+        pass
+
+
+@dataclass
+class Reading:
+    """A value whose field is such a one."""
+
+    number: int = 1
+
+
+Reading.number = Meddling()  # pyright: ignore[reportAttributeAccessIssue]
+
+
+@pytest.mark.rule("CA-2", "CA-3", "MA-10")
+async def test_a_value_that_cancels_while_it_is_read_is_withheld(autojump_clock: MockClock) -> None:
+    registry, seen = observed()
+
+    @registry.tool
+    async def reads() -> Reading:  # pyright: ignore[reportUnusedFunction]
+        return Reading()
+
+    async with open_call_scope() as scope:
+        Meddling.acts.append(scope.cancel)
+        await registry.execute(call(scope, "reads"))
+
+    assert facts(seen.only) == "cancelled ABORTED returned caller:caller"

@@ -1460,7 +1460,7 @@ async def test_a_value_for_a_tool_that_is_gone_is_unknown_tool(autojump_clock: M
 async def test_of_a_blocked_result_only_feedback_own_contexts_and_settlement_remain(
     autojump_clock: MockClock, feedback: Any, message: str
 ) -> None:
-    _, after = await reviewed_as(Block(feedback, contexts=["of the block"]))
+    _, after = await reviewed_as(Block(feedback, ["of the block"]))
 
     assert facts(after) == "failed BLOCKED returned"
     assert after.contexts == ("of the block",)

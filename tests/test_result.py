@@ -379,3 +379,67 @@ async def test_a_cancelled_result_is_never_made_out_of_nothing(autojump_clock: M
         await registry.execute(call(scope, "plain"))
 
     assert facts(seen.only) == "failed POLICY_ERROR returned"
+
+
+@pytest.mark.rule("OU-2")
+@pytest.mark.parametrize("member", ["message", "code", "name"])
+def test_what_a_failure_says_is_text(member: str) -> None:
+    wrong: dict[str, Any] = {member: 5}
+    with pytest.raises(TypeError, match="strings, not 5"):
+        evolve(FAILURE, **wrong)
+
+    named = evolve(FAILURE, code=CauseKind.SIBLING)
+
+    assert (type(named.code), named.code) == (str, "sibling")
+
+
+@pytest.mark.rule("OU-2")
+def test_an_error_that_is_no_failure_is_none() -> None:
+    wrong: Any = "message"
+    with pytest.raises(ValueError, match="needs an error with a code"):
+        evolve(EXAMPLES["failed"](), error=wrong)
+
+
+@pytest.mark.rule("OU-1", "MA-15")
+def test_the_contexts_of_a_result_made_by_hand_are_detached_and_frozen() -> None:
+    message: Any = {"list": [1]}
+    result = ToolResult.ok(contexts=["text", message])
+    message["list"].append(2)
+    kept: Any = result.contexts[1]
+
+    assert result.contexts == ("text", {"list": [1]})
+    with pytest.raises(TypeError):
+        kept["list"].append(2)
+
+
+@pytest.mark.rule("BD-8", "PU-5", "WR-17")
+@pytest.mark.parametrize("foreign", [3, None, "ab", {"type": "text"}])
+async def test_what_is_no_artifact_does_not_get_as_far_as_the_bounds(
+    foreign: Any, autojump_clock: MockClock
+) -> None:
+    registry, seen = observed(plain)
+
+    async def wrapper(_execution: DispatchExecution, _proceed: Proceed) -> ToolResult:
+        return ToolResult.ok("plain", artifacts=[NOTE, foreign])
+
+    registry.wrap(wrapper)
+    async with open_call_scope() as scope:
+        result = await registry.execute(call(scope, "plain"))
+
+    assert facts(result) == "failed POLICY_ERROR not_dispatched"
+    assert seen.only is result
+
+
+@pytest.mark.rule("WR-14")
+async def test_a_conclusion_made_by_a_wrapper_is_true_or_none(autojump_clock: MockClock) -> None:
+    registry, seen = observed(plain)
+    sure: Any = "yes"
+
+    async def wrapper(_execution: DispatchExecution, _proceed: Proceed) -> ToolResult:
+        return ToolResult.ok("plain", concludes=sure)
+
+    registry.wrap(wrapper)
+    async with open_call_scope() as scope:
+        await registry.execute(call(scope, "plain"))
+
+    assert seen.only.concludes is False

@@ -8,6 +8,7 @@ import math
 import signal
 from contextlib import suppress
 from functools import partial
+from typing import Any
 
 import attrs
 import pytest
@@ -1531,3 +1532,51 @@ async def test_what_leaves_the_block_names_the_owners_cancellation_only_if_it_is
                 raise raised
 
     assert scopes[0].cause == attrs.evolve(expected, at=start + expected.at)
+
+
+@pytest.mark.rule("SC-4", "SC-9")
+async def test_what_a_cause_says_is_text(autojump_clock: MockClock) -> None:
+    foreign: Any = ValueError("no text")
+    with pytest.raises(TypeError, match="name of a call scope is a string, not ValueError"):
+        open_call_scope(name=foreign)
+    async with open_call_scope() as scope:
+        with pytest.raises(TypeError, match="name of a call scope is a string, not ValueError"):
+            scope.open_child(name=foreign)
+        with pytest.raises(TypeError, match="reason of a cancellation is a string, not ValueError"):
+            scope.cancel(foreign)
+
+        assert scope.cause is None
+
+        scope.cancel(CauseKind.SIBLING)
+
+    assert scope.cause is not None
+    assert type(scope.cause.reason) is str
+    assert scope.cause.reason == "sibling"
+
+
+@pytest.mark.rule("SC-7", "SC-9")
+async def test_the_time_of_a_moved_deadline_is_a_float(autojump_clock: MockClock) -> None:
+    async with open_call_scope() as scope:
+        scope.deadline = 0
+
+    assert scope.cause is not None
+    assert type(scope.deadline) is float
+    assert type(scope.cause.at) is float
+
+
+@pytest.mark.rule("SC-10")
+async def test_a_scope_is_left_by_the_task_that_opened_it(autojump_clock: MockClock) -> None:
+    registry, seen = observed(nap)
+    manager = open_call_scope()
+    scope = await manager.__aenter__()
+
+    async def leave() -> None:
+        with pytest.raises(RuntimeError, match="'caller' is left by the task that opened it"):
+            await manager.__aexit__(None, None, None)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(leave)
+    await registry.execute(call(scope, "nap", seconds=1.0))
+    await manager.__aexit__(None, None, None)
+
+    assert facts(seen.only) == "ok returned"

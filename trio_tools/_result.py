@@ -7,7 +7,7 @@ that decided, and is None when none did.
 
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Any, Final, Self, final
+from typing import Any, Final, Self, cast, final
 
 from attrs import evolve, field, frozen
 
@@ -80,7 +80,8 @@ def _settlement_of(value: Settlement | str) -> Settlement:
 def _several(contexts: Iterable[Context]) -> tuple[Context, ...]:
     if isinstance(contexts, str | bytes):
         raise TypeError("contexts are several messages: put a single one into a tuple")
-    return tuple([each if type(each) is str else _frozen_if_json(each) for each in contexts])
+    frozen = [each if type(each) is str else _frozen_if_json(each) for each in contexts]
+    return cast("tuple[Context, ...]", tuple(frozen))
 
 
 def _only_artifacts(artifacts: Iterable[Artifact]) -> tuple[Artifact, ...]:
