@@ -112,6 +112,11 @@ class ToolExecution(_View):
         return self._scope
 
     @property
+    def last_progress(self) -> Progress | None:
+        """What the body last said about how far it is; None if it said nothing."""
+        return self._life.progress
+
+    @property
     def tool(self) -> Tool | None:
         """The tool that was invoked last; before that the visible one, None for an unknown name."""
         return self._life.tool or self._life.layer.get(self._life.name)
@@ -147,6 +152,11 @@ class DispatchExecution(_View):
     def scope(self) -> ScopeView:
         """What governs the delegation: the caller and every source added so far."""
         return self._scope
+
+    @property
+    def last_progress(self) -> Progress | None:
+        """What the body last said about how far it is; None if it said nothing."""
+        return self._life.progress
 
     @property
     def tool(self) -> Tool | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import trio
+from trio.testing import MockClock
 
 from tests.trace.test_store import Breaking
 from trio_tools import (
@@ -636,3 +637,34 @@ async def test_a_call_that_is_cancelled_already_gets_no_fence(breaking: Breaking
 
     assert result.code == "ABORTED_BEFORE_DISPATCH"
     assert not [sql for sql in breaking.written if "INSERT INTO trio_fences" in sql]
+
+
+async def test_a_trace_tells_what_is_under_way_and_how_far_it_is(autojump_clock: MockClock) -> None:
+    registry, trace = Registry(), RunTrace("run")
+
+    @registry.tool
+    async def work(ctx: ToolContext) -> str:
+        await trio.sleep(1)
+        ctx.progress(1, 2, "half of it")
+        await trio.sleep(2)
+        return "done"
+
+    trace.attach(registry)
+    seen: list[tuple[float, list[tuple[str, float | None, str | None]]]] = []
+
+    async def look() -> None:
+        for _ in range(3):
+            await trio.sleep(0.75)
+            calls = [
+                (each.tool, each.started_at, each.progress and each.progress.message)
+                for each in trace.under_way
+            ]
+            seen.append((trio.current_time(), calls))
+
+    async with open_call_scope() as scope, trio.open_nursery() as nursery:
+        nursery.start_soon(look)
+        await registry.execute(ToolCall(name="work", arguments={}, scope=scope))
+
+    half = [("work", 0.0, "half of it")]
+    assert seen == [(0.75, [("work", 0.0, None)]), (1.5, half), (2.25, half)]
+    assert trace.under_way == ()

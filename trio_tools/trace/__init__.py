@@ -9,7 +9,7 @@ from ._labels import Language, labels
 from ._otel import instrument
 from ._overview import RunOverview, overview_of, print_runs, render_runs
 from ._privacy import PrivacyLevel, filter_step
-from ._recorder import FenceError, LiveListener, RunTrace
+from ._recorder import CallUnderWay, FenceError, LiveListener, RunTrace
 from ._render import Format, render
 from ._retry import RetryDecision, is_transient, retry_policy
 from ._rows import EventRow, FenceRow, RunRow, RunRows, Span
@@ -29,6 +29,7 @@ from ._wire import read_outcome, step_to_json, structure_step
 from ._writing import RunWriter, StoreStatistics
 
 __all__ = [
+    "CallUnderWay",
     "CancelWatch",
     "ContradictoryStepError",
     "EventKind",

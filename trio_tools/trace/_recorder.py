@@ -8,7 +8,7 @@ from math import inf, isfinite
 from typing import Final, TypeAlias, final
 
 import trio
-from attrs import define
+from attrs import define, frozen
 
 from trio_tools import (
     CallScope,
@@ -16,6 +16,7 @@ from trio_tools import (
     Effect,
     ExecutionToken,
     Layer,
+    Progress,
     Registration,
     Settlement,
     ToolExecution,
@@ -32,7 +33,7 @@ from ._step import RunStep, StepKind, checks, made_of
 from ._store import RunStore
 from ._writing import RunWriter, Unit
 
-__all__ = ["FenceError", "LiveListener", "RunTrace"]
+__all__ = ["CallUnderWay", "FenceError", "LiveListener", "RunTrace"]
 
 _logger: Final = logging.getLogger("trio_tools")
 
@@ -53,9 +54,28 @@ class _OpenCall:
     """What the trace knows of a call between its wrappers and its publication."""
 
     call_id: str
+    execution: DispatchExecution | None = None
     deadline: float = inf
     fenced: bool = False
     fences: tuple[int, ...] = ()
+
+
+@final
+@frozen(kw_only=True)
+class CallUnderWay:
+    """A call that is recorded and has not been published yet.
+
+    Attributes:
+        call_id: the call's id.
+        tool: the name that was called.
+        started_at: the trio time, in seconds, at which its body was first invoked; None if it was not yet.
+        progress: what its body last said about how far it is; None if it said nothing.
+    """
+
+    call_id: str
+    tool: str
+    started_at: float | None
+    progress: Progress | None
 
 
 @final
@@ -112,6 +132,20 @@ class RunTrace:
         """The steps so far, unfiltered, in order of recording (`TR-2`)."""
         return tuple(self._steps)
 
+    @property
+    def under_way(self) -> tuple[CallUnderWay, ...]:
+        """The calls that have come to their wrappers and are not published yet, in order, as they are now."""
+        return tuple(
+            CallUnderWay(
+                call_id=call.call_id,
+                tool=call.execution.name,
+                started_at=call.execution.started_at,
+                progress=call.execution.last_progress,
+            )
+            for call in self._open.values()
+            if call.execution is not None
+        )
+
     def attach(self, layer: Layer) -> Registration:
         """Record every call that is executed through a layer or one below it, from now on (`TR-1`).
 
@@ -161,7 +195,7 @@ class RunTrace:
     ) -> ToolResult:
         call = self._open.get(execution.token)
         if call is None:
-            call = self._open[execution.token] = _OpenCall(execution.call_id)
+            call = self._open[execution.token] = _OpenCall(execution.call_id, execution)
         call.deadline = execution.scope.deadline
         if self._writer is not None and not call.fenced and _may_write(execution):
             await self._commit_fence(self._writer, execution, call)
