@@ -160,6 +160,10 @@ def test_a_target_that_is_none_is_one_line(target: str, said: str, capsys: Captu
         ("import no_such_library", "it imports no_such_library, which is not installed"),
         ("def f(:", "importing it failed: SyntaxError: invalid syntax"),
         ("x = 1\nx / 0", "importing it failed: ZeroDivisionError: division by zero (broken.py, line 2)"),
+        # The line of the module itself, not of the library that it called.
+        ("import trio\ntrio.run(trio.sleep, 0)", "from inside a run() (broken.py, line 2)"),
+        ("import json\njson.loads('{')", " (broken.py, line 2)"),
+        ("from trio_tools import tool\n\n@tool\nasync def f(x): ...", " (broken.py, line 3)"),
     ],
 )
 def test_a_target_that_cannot_be_imported_is_one_line(

@@ -40,6 +40,11 @@ def test_trio_itself_must_keep_everything(monkeypatch: pytest.MonkeyPatch, capsy
     assert capsys.readouterr().out == "a table\n"
 
 
+def test_less_than_one_program_is_a_wrong_usage(capsys: Capture) -> None:
+    assert main(["compare", "--examples", "0"]) == 2
+    assert "argument --examples: must be 1 or more, not 0" in capsys.readouterr().err
+
+
 def test_an_unknown_library_is_a_wrong_usage(capsys: Capture) -> None:
     assert main(["compare", "--backends", "curio"]) == 2
     assert "invalid choice: 'curio'" in capsys.readouterr().err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
 from typing import Any
 
@@ -48,6 +49,29 @@ def test_a_terminal_gets_colours_and_no_markup_is_obeyed(monkeypatch: pytest.Mon
 
     assert "\x1b[32mok" in out.getvalue()
     assert "[bold]x[/bold]" in out.getvalue()
+
+
+def test_a_narrow_terminal_breaks_no_word_and_gets_the_last_column_below(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "40")
+    out = Terminal()
+    rows = [
+        ("wait_for_change", "cancelled", "caller:demo (it lost its patience)"),
+        ("read_file", "ok", ""),
+    ]
+
+    print_table(("TOOL", "OUTCOME", "CAUSE"), rows, colours={}, out=out)
+
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue())
+    assert [line.rstrip() for line in shown.splitlines()] == [
+        "TOOL             OUTCOME",
+        "wait_for_change  cancelled",
+        "                 caller:demo (it lost",
+        "                 its patience)",
+        "read_file        ok",
+    ]
 
 
 def test_no_color_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:

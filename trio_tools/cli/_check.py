@@ -32,7 +32,7 @@ from trio_tools.conformance import (
     reports_to_junit,
 )
 
-from ._command import Subparsers
+from ._command import Subparsers, positive
 from ._failure import FINE, FOUND, UNRESOLVED, USAGE, CommandError, one_line
 from ._target import TARGET_HELP, load_target, tools_of
 
@@ -65,25 +65,18 @@ def add_parser(subparsers: Subparsers) -> None:
         )
     parser.add_argument("--seed", type=int, metavar="N", help="the same seed gives the same report")
     parser.add_argument("--replay", metavar="TOKEN", help="run the one case of a finding again")
-    parser.add_argument("--budget", type=_positive, metavar="RUNS", help="the most runs for each tool")
+    parser.add_argument("--budget", type=positive, metavar="RUNS", help="the most runs for each tool")
     parser.add_argument(
         "--examples",
-        type=_positive,
+        type=positive,
         default=3,
         metavar="N",
         help="arguments drawn for each tool (default: 3)",
     )
     parser.add_argument("--profile", type=Path, metavar="FILE", help="limits and known failures, as TOML")
     parser.add_argument(
-        "--processes", type=_positive, metavar="N", help="worker processes (default: one a core)"
+        "--processes", type=positive, metavar="N", help="worker processes (default: one a core)"
     )
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"must be 1 or more, not {number}")
-    return number
 
 
 def run(args: argparse.Namespace) -> int:

@@ -66,7 +66,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = subparsers.add_parser(
         "demo",
         help="run the main job on real tools: a batch, a deadline, a cancellation, a record",
-        description=f"{_ABOUT}\n\nWithout --store that is\n  {default_store()}",
+        description=f"{_ABOUT}\n\nWithout --store the run is stored in\n  {default_store()}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(

@@ -75,15 +75,22 @@ def print_table(
 def _print_rich(
     headers: Sequence[str], rows: Sequence[Sequence[str]], colours: Mapping[str, str], stream: TextIO
 ) -> None:
-    from rich.box import SIMPLE_HEAD
     from rich.console import Console
-    from rich.table import Table
+    from rich.padding import Padding
     from rich.text import Text
 
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for header in headers:
-        table.add_column(header, overflow="fold")
-    for row in rows:
+    console = Console(file=stream, highlight=False)
+    widths = [max(map(len, column)) for column in zip(headers, *rows, strict=True)]
+    # What does not fit stands below its row: no word of a table is broken to keep its columns.
+    below = sum(widths) + 2 * (len(widths) - 1) > console.width
+    for number, row in enumerate((headers, *rows)):
         # As text, for what a server says must not be read as markup.
-        table.add_row(*(Text(cell, style=colours.get(cell, "")) for cell in row))
-    Console(file=stream).print(table)
+        cells = [
+            Text(cell.ljust(width), style="bold" if number == 0 else colours.get(cell, ""))
+            for cell, width in zip(row, widths, strict=True)
+        ]
+        line = Text("  ").join(cells[:-1] if below else cells)
+        line.rstrip()
+        console.print(line)
+        if below and number and row[-1]:
+            console.print(Padding(Text(row[-1], style="dim"), (0, 0, 0, widths[0] + 2)))

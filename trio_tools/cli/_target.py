@@ -5,6 +5,8 @@ import importlib
 import importlib.util
 import os
 import sys
+import sysconfig
+import traceback
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -22,6 +24,12 @@ TARGET_HELP: Final = (
     "or mcp:COMMAND, an MCP server to start, or mcp:URL"
 )
 _MCP: Final = "mcp:"
+# Where code lies that the author of a target did not write.
+_FOREIGN: Final = (
+    "<",
+    str(Path(__file__).parent.parent),
+    *map(sysconfig.get_path, ("stdlib", "purelib", "platlib")),
+)
 
 
 @asynccontextmanager
@@ -159,9 +167,6 @@ def _import_file(path: Path) -> ModuleType:
 def _where(error: Exception) -> str:
     if isinstance(error, SyntaxError) and error.lineno is not None:
         return ""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    return (
-        "" if trace is None else f" ({Path(trace.tb_frame.f_code.co_filename).name}, line {trace.tb_lineno})"
-    )
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not frame.filename.startswith(_FOREIGN)]
+    return "".join(f" ({Path(frame.filename).name}, line {frame.lineno})" for frame in (own or frames)[-1:])
