@@ -1354,6 +1354,27 @@ def test_a_real_interrupt_while_the_batch_waits_ends_it_and_loses_no_result(call
     )
 
 
+@pytest.mark.rule("MA-1", "BA-7")
+@pytest.mark.parametrize("change", ["other", float("nan")])
+async def test_arguments_that_change_while_a_call_waits_for_its_start_change_nothing(
+    autojump_clock: MockClock, change: object
+) -> None:
+    registry, seen, _ = workshop()
+    arguments: dict[str, object] = {"label": "as it was"}
+
+    async with open_call_scope() as scope, trio.open_nursery() as nursery:
+        nursery.start_soon(at, 1.0, lambda: arguments.update(label=change))
+        await registry.execute_batch(
+            [
+                call(scope, "free", label="first", seconds=2),
+                ToolCall(name="alone", arguments=arguments, scope=scope),
+            ]
+        )
+
+    assert [label_of(execution) for execution in seen.executions] == ["first", "as it was"]
+    assert [result.outcome.value for result in seen.results] == ["ok", "ok"]
+
+
 @pytest.mark.rule("BA-13", "CA-6")
 @pytest.mark.parametrize("max_parallel", [1, 2])
 def test_a_real_interrupt_names_the_batch_whether_or_not_all_calls_have_begun(max_parallel: int) -> None:

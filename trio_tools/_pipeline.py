@@ -32,7 +32,7 @@ phase. The call then ends as cancelled, is published like any other, and the int
 """
 
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import Final, Protocol
 
 import trio
 from attrs import evolve
@@ -55,6 +55,10 @@ from ._scope import Lifetime, handle_on, lifetime_of
 from ._verdicts import Decided, aborted, failed, policy_error, stray
 
 __all__ = ["Turn", "admit", "execute", "live", "publish_unstarted", "read_arguments"]
+
+
+_READ: Final = object()
+"""Takes the place of the raw arguments once they were read."""
 
 
 class Turn(Protocol):
@@ -106,19 +110,19 @@ async def live(life: Life, turn: Turn | None = None) -> ToolResult:
 
 def read_arguments(life: Life) -> None:
     """Take a frozen copy of the arguments, once (`MA-1`, `MA-2`); what JSON would lose is refused."""
-    if life.phase is not Phase.ENTRY or life.arguments is not None or life.refusal is not None:
+    if life.raw is _READ:
         return
+    raw, life.raw = life.raw, _READ
     depth = life.settings.bounds.json_depth
-    taken = GAVE_UP if life.taker is None else life.taker.take(life.raw, depth=depth)
+    taken = GAVE_UP if life.taker is None else life.taker.take(raw, depth=depth)
     if taken is not GAVE_UP:
         life.arguments = taken
     else:
         life.taker = None
         try:
-            life.arguments = freeze_arguments(life.raw, depth=depth)
+            life.arguments = freeze_arguments(raw, depth=depth)
         except NotLossless as refusal:
             life.refusal = refusal
-    life.raw = None
 
 
 def materialize(life: Life) -> Decided | None:
