@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Iterator
+from enum import Enum
 from typing import Any
 
 import pytest
@@ -136,6 +137,25 @@ def test_texts_of_a_class_of_their_own_are_taken_as_plain_text() -> None:
     assert executed(registry, "final").code == "POLICY_ERROR"
     registry.guard(lambda execution: Text("no"))
     assert executed(registry, "fine").text == "Error: no"
+
+
+@pytest.mark.rule("JS-12", "MA-1")
+def test_a_name_of_a_class_of_its_own_is_taken_as_plain_text() -> None:
+    class Name(str, Enum):  # noqa: UP042  (it prints as itself, not as its value)
+        READ = "read"
+
+    registry, seen = observed()
+
+    async def main() -> str:
+        async with open_call_scope() as scope:
+            made = ToolCall(
+                name=Name.READ, arguments={}, scope=scope, call_id=Name.READ, root_call_id=Name.READ
+            )
+            return (await registry.execute(made)).text
+
+    assert run(main) == 'Error: unknown tool "read"'
+    (execution,) = seen.executions
+    assert {type(text) for text in (execution.name, execution.call_id, execution.root_call_id)} == {str}
 
 
 @pytest.mark.rule("JS-9", "BO-13")

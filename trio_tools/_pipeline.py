@@ -234,7 +234,7 @@ def publish_unstarted(life: Life, cause: CancelCause | None) -> tuple[ToolResult
 
 def _plain(text: str) -> str:
     # Names are often enums of strings, and a subclass of str may format itself as it likes (`JS-12`).
-    return text if type(text) is str else str.__str__(text)
+    return str.__str__(text)
 
 
 def admit(
