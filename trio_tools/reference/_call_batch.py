@@ -123,7 +123,7 @@ class Batch:
         self.settle(index, decided)
 
     def settle(self, index: int, decided: tuple[Verdict, bool]) -> None:
-        """Note what a call came to; the first failure is that of the batch (`BA-11`)."""
+        """Note what a call came to, in its place (`BA-8`); the first failure is the batch's (`BA-11`)."""
         # Two of these may change places; one and the first failure may not.
         self.life.world.kernel.reads(self)
         self.live.discard(index)

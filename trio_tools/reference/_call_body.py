@@ -183,7 +183,7 @@ class Body:
                 nowhere(action)
 
     def nested(self, action: p.Nested) -> Flow[None]:
-        """Run an ordinary call whose ambient scopes include this body (`NE-2` to `NE-10`)."""
+        """Run an ordinary call whose ambient scopes include this body (`NE-2` to `NE-8`, `NE-10`)."""
         slot = Slot()
         self.bench.kernel.writes(self.call)
         self.call.deferred.append(slot)

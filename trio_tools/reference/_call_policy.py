@@ -1,4 +1,4 @@
-"""Gates, approver and guards in the model (`GA-1` to `GA-14`)."""
+"""Gates, approver and guards in the model (`GA-1`, `GA-3` to `GA-10`, `GA-12` to `GA-14`)."""
 
 from . import _call_program as p
 from ._call_bench import APPROVAL, GATES, Bench, Call, nowhere

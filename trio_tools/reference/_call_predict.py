@@ -99,7 +99,7 @@ def _run(
         world.ambients["outer"] = outer
         node = Node(node, sources=(outer,))
         owners = (outer,)  # SC-11
-    for spec in program.scopes:
+    for spec in program.scopes:  # SC-6: entered at time zero
         parents = owners if spec.parent is None else (*owners, world.scopes[spec.parent])  # SC-15
         world.scopes.append(Source(spec.name, "caller", spec.timeout, parents=parents))
     if program.inner is not None:

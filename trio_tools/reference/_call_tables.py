@@ -63,6 +63,7 @@ class Ruling(StrEnum):
     ERROR_F = "error/f"
 
 
+# CA-22: what comes later in the life of a call rules on what came before it, and is the more specific.
 # CA-3: no entry turns a failure into a cancelled result, and none leaves a success that was reached
 # under cancellation. CA-5: the kind of cancellation is not asked.
 CLASSIFICATION: Final[dict[str, dict[Column, Ruling]]] = {

@@ -399,7 +399,7 @@ class Kernel:
             reads.update(source.family)
 
     def request(self, source: Source) -> None:
-        """Cancel ``source`` now, from the running task."""
+        """Cancel ``source`` now, from the running task; whoever it governs is cancelled with it (`SC-3`)."""
         self.writes(source)
         if self.held is not None and source.requested is None:
             # The owner's deadline passed while the loop was held; that is noticed a pass later.

@@ -1,4 +1,7 @@
-"""Wrappers in the model, the timeout wrapper among them (`WR-1` to `WR-21`, `TI-1` to `TI-19`)."""
+"""Wrappers in the model, the timeout wrapper among them.
+
+`WR-1`, `WR-3` to `WR-12`, `WR-14` to `WR-19`, `WR-21`; `TI-1`, `TI-3` to `TI-19`.
+"""
 
 from attrs import evolve
 
