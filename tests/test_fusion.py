@@ -23,6 +23,7 @@ from trio_tools import (
     ToolCall,
     ToolContext,
     ToolExecution,
+    ToolOutcome,
     ToolResult,
     open_call_scope,
     tool,
@@ -821,3 +822,33 @@ async def test_a_cancellation_that_a_shield_hides_afterwards_has_cancelled_the_b
     assert (seen.only.code, seen.only.settlement.value) == ("ABORTED", "returned")
     assert caused_at(seen.only) == 1.0
     assert later == [False]
+
+
+@pytest.mark.rule("WR-8")
+async def test_a_shield_keeps_a_known_ambient_cancellation_from_inner_wrappers(
+    autojump_clock: MockClock,
+) -> None:
+    registry, seen = observed()
+    registry.register(nap)
+    waited: list[float] = []
+
+    async def again(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        await proceed(execution)
+        with trio.CancelScope(shield=True):
+            return await proceed(execution)
+
+    async def inner(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        result = await proceed(execution)
+        if result.outcome is ToolOutcome.CANCELLED and waited:
+            await trio.sleep(2)
+        waited.append(trio.current_time())
+        return result
+
+    registry.wrap(again)
+    registry.wrap(inner)
+    async with open_call_scope() as scope:
+        with trio.move_on_at(1):
+            await registry.execute(call(scope, "nap", seconds=5))
+
+    assert waited == [1.0, 3.0]
+    assert facts(seen.only) == "cancelled ABORTED cancelled ambient:ambient"

@@ -110,7 +110,8 @@ class FusedScope:
         self.trio_scope: Final = trio_scope or trio.CancelScope(deadline=self._horizon())
 
     def _horizon(self) -> float:
-        return min([source.horizon for source in self.sources])
+        # Ambient scopes reach what they surround by nesting, and a shield in between keeps them off (`WR-8`).
+        return min([source.horizon for source in self.sources if type(source) is not Ambient])
 
     def __enter__(self) -> Self:
         if self._spans is not None:
