@@ -833,9 +833,10 @@ async def test_a_shield_keeps_a_known_ambient_cancellation_from_inner_wrappers(
     waited: list[float] = []
 
     async def again(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
-        await proceed(execution)
+        result = await proceed(execution)
         with trio.CancelScope(shield=True):
-            return await proceed(execution)
+            result = await proceed(execution)
+        return result
 
     async def inner(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
         result = await proceed(execution)
