@@ -112,8 +112,8 @@ _PACKAGE: Final = str(Path(trio_tools.__file__).parent)
 
 
 def _is_ours(code: CodeType) -> bool:
-    # Methods that attrs makes name the class in place of a file.
-    made = code.co_filename.startswith("<attrs generated") and f" {trio_tools.__name__}." in code.co_filename
+    # Code that is made at run time names, in place of a file, what it was made by, or for.
+    made = code.co_filename.startswith("<") and f"{trio_tools.__name__}." in code.co_filename
     return made or code.co_filename.startswith(_PACKAGE)
 
 

@@ -202,7 +202,7 @@ def _written(manner: _Manner, form: Form, **names: object) -> Callable[..., Any]
     writer.write(1, manner.last)
     writer.write(1, "return x")
     known = {**_NAMES, **names}
-    exec(compile("\n".join(writer.lines), "<taking>", "exec"), known)
+    exec(compile("\n".join(writer.lines), "<trio_tools._taking>", "exec"), known)
     return cast("Callable[..., Any]", known["function"])
 
 
