@@ -520,7 +520,7 @@ class _Watch:
                 with trio.CancelScope(shield=True):
                     await self.lifetime.drain()
             except BaseException as raised:
-                interrupt = interrupt or raised
+                interrupt = raised
                 self._cancel_for(raised)
             else:
                 return interrupt
