@@ -170,12 +170,13 @@ def _or_what_decided(life: Life, cause: CancelCause | None) -> CancelCause | Non
 
 def _cut_short(life: Life, cause: CancelCause | None) -> ToolResult:
     """Return what a cancellation makes of wrappers that it ended: the latest failure stays (`WR-18`)."""
-    cause = _or_what_decided(life, cause)
     if not life.proceeded:
         return aborted(life, cause, life.body_contexts())
     latest = life.proceeded[-1]
     if latest.outcome is ToolOutcome.FAILED:
         return latest
+    if latest.outcome is ToolOutcome.CANCELLED:
+        cause = _or_what_decided(life, cause)
     return aborted(life, cause, latest.contexts)
 
 
