@@ -70,13 +70,13 @@ def _proceed(
         verdict = yield from bench.kernel.within(flow, sources=sources, role="added")
     except Cancelled:
         # WR-9: a source added here ended the inner wrappers, or something else did.
-        first = bench.delegation(call, added, bench.kernel.current.node)
+        first = bench.delegation(call, added, bench.kernel.current.node, keep=False)
         if first is None or first[1] not in own:
             raise
         latched = _latched(bench, call, first)
         call.latest = bench.latest(call, latched[0])
         return call.latest, latched
-    first = bench.delegation(call, added, bench.kernel.current.node)
+    first = bench.delegation(call, added, bench.kernel.current.node, keep=False)
     if first is not None:
         first = _latched(bench, call, first)
         call.cut = first[0]
@@ -129,7 +129,7 @@ def _wrapper(bench: Bench, call: Call, index: int, added: tuple[Source, ...]) ->
                 break
 
     yield from Stage(bench.world, bound).carry_out(script.script)
-    first = bench.delegation(call, added, bench.kernel.current.node)
+    first = bench.delegation(call, added, bench.kernel.current.node, keep=False)
     verdict = _finished(bench, call, script, last, own_cause, first)
     call.latest = verdict
     return verdict
