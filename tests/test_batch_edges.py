@@ -253,3 +253,19 @@ async def test_cancelled_siblings_that_linger_in_their_gates_are_reported_in_eac
     assert len(warnings) == 2
     for warning in warnings:
         assert "was cancelled 10.0 s ago (sibling 'batch') and is still in phase gates" in warning
+
+
+@pytest.mark.rule("SC-14", "SC-9")
+async def test_the_view_of_a_batched_call_reports_its_call_scope_also_afterwards(
+    autojump_clock: MockClock,
+) -> None:
+    registry, seen = observed(quick)
+    async with open_call_scope() as scope:
+        await registry.execute(call(scope, "quick"))
+        await registry.execute_batch([call(scope, "quick")])
+        before = [each.scope.cancel_called for each in seen.executions]
+        scope.deadline = 0.0
+        after = [each.scope.cause for each in seen.executions]
+
+    assert before == [False, False]
+    assert after == [scope.cause, scope.cause]

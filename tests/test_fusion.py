@@ -11,10 +11,11 @@ import pytest
 import trio
 from hypothesis import given
 from hypothesis import strategies as st
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.helpers import Proceed, ReviewRest, Tripwire, at, call, caused_at, facts, hold_loop, observed
 from trio_tools import (
+    CallScope,
     CancelCause,
     CauseKind,
     DispatchExecution,
@@ -853,3 +854,44 @@ async def test_a_shield_keeps_a_known_ambient_cancellation_from_inner_wrappers(
 
     assert waited == [1.0, 3.0]
     assert facts(seen.only) == "cancelled ABORTED cancelled ambient:ambient"
+
+
+@pytest.mark.rule("WR-4", "SC-15")
+@pytest.mark.parametrize(
+    ("act", "expected"),
+    [
+        pytest.param("cancel", CancelCause(CauseKind.CALLER, "parent", None, 2.0), id="cancelled"),
+        pytest.param("move", CancelCause(CauseKind.DEADLINE, "parent", None, 3.0), id="moved"),
+    ],
+)
+async def test_an_added_child_scope_that_is_left_goes_on_following_its_parent(
+    act: str, expected: CancelCause, autojump_clock: MockClock
+) -> None:
+    registry, seen = observed(nap)
+    opened: list[CallScope] = []
+
+    async def owner(parent: CallScope) -> None:
+        async with parent.open_child(name="child") as child:
+            opened.append(child)
+            await trio.sleep(1)
+
+    async def wrapper(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        return await proceed(execution.with_scope(opened[0]))
+
+    registry.wrap(wrapper)
+    async with (
+        open_call_scope(name="parent") as parent,
+        open_call_scope() as scope,
+        trio.open_nursery() as nursery,
+    ):
+        nursery.start_soon(owner, parent)
+        await wait_all_tasks_blocked()
+        nursery.start_soon(registry.execute, call(scope, "nap", seconds=9.0))
+        await trio.sleep(2)
+        if act == "cancel":
+            parent.cancel()
+        else:
+            parent.deadline = 3.0
+
+    assert facts(seen.only) == f"cancelled ABORTED cancelled {expected.kind}:parent"
+    assert seen.only.cause == expected

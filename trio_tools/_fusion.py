@@ -20,7 +20,10 @@ class Source(Protocol):
 
     @property
     def horizon(self) -> float:
-        """The time before which it has not cancelled: its deadline, and minus infinity once it has."""
+        """The time before which it has not cancelled: its deadline, and minus infinity once it has.
+
+        Minus infinity also for one that has to be asked each time.
+        """
         ...
 
     @property
@@ -111,7 +114,15 @@ class FusedScope:
 
     def _horizon(self) -> float:
         # Ambient scopes reach what they surround by nesting, and a shield in between keeps them off (`WR-8`).
-        return min([source.horizon for source in self.sources if type(source) is not Ambient])
+        ours = [source for source in self.sources if type(source) is not Ambient]
+        horizon = min([source.horizon for source in ours])
+        if horizon > -math.inf:
+            return horizon
+        # One has cancelled, or cannot say beforehand that it has not.
+        now = trio.current_time()
+        if earliest(ours, now) is not None:
+            return -math.inf
+        return min([source.deadline_at(now) for source in ours])
 
     def __enter__(self) -> Self:
         if self._spans is not None:

@@ -88,6 +88,7 @@ class Lifetime:
     clock: trio.abc.Clock = field(factory=trio.lowlevel.current_clock)
     cause: CancelCause | None = field(default=None, init=False)
     horizon: float = field(default=math.inf, init=False)
+    _left: bool = field(default=False, init=False)
     _children: dict["Lifetime", None] = field(factory=dict, init=False)  # pyright: ignore[reportUnknownVariableType]
     fused: dict[FusedScope, None] = field(factory=dict[FusedScope, None], init=False)
     _calls: dict[AttachedCall, None] = field(factory=dict[AttachedCall, None], init=False)
@@ -103,7 +104,7 @@ class Lifetime:
 
     def _look_ahead(self) -> None:
         """Note until when there is nothing to ask; see `Source`."""
-        if self.cause is not None:
+        if self.cause is not None or self._left:
             self.horizon = -math.inf
         elif self.parent is None:
             self.horizon = self.deadline
@@ -111,9 +112,16 @@ class Lifetime:
             self.horizon = min(self.deadline, self.parent.horizon)
 
     def forget(self) -> None:
-        """Leave the parent's care; no call is attached any more."""
-        if self.parent is not None:
+        """Leave the parent's care, now that no call is attached any more.
+
+        The parent tells it nothing from then on; whoever still holds a view of it has to ask. Where a
+        delegation that it was added to goes on, here or in a child, the parent goes on cancelling that
+        too (`WR-4`).
+        """
+        if self.parent is not None and not self.fused and not self._children:
             self.parent._children.pop(self, None)
+            self._left = True
+            self._look_ahead()
 
     def check_run(self) -> None:
         """Raise `RuntimeError` outside the trio run that this lifetime belongs to (`SC-2`)."""
@@ -504,11 +512,13 @@ class _Watch:
         if error is not None:
             self._cancel_for(error)
         interrupt = await self._drain()
-        self.lifetime.forget()
         self._left.set()
         self._sentry.release()
-        # Nothing of the block passes through the nursery, which would wrap it in a group.
-        await self._manager.__aexit__(None, None, None)
+        try:
+            # Nothing of the block passes through the nursery, which would wrap it in a group.
+            await self._manager.__aexit__(None, None, None)
+        finally:
+            self.lifetime.forget()
         if interrupt is not None:
             raise interrupt
 
