@@ -44,7 +44,7 @@ def test_each_kind_of_thing_is_told_by_what_it_is(tmp_path: Path) -> None:
     done.set()
     thread.join()
 
-    assert left.fds == (f"descriptor {tmp_path}/a.txt",)
+    assert left.fds == ("descriptor of a temporary file *.txt",)
     assert left.sockets == ("descriptor socket:",)
     assert left.children == ("child process 'sleep 30'",)
     assert left.files == ("temporary file *.txt",)
@@ -107,3 +107,16 @@ def test_what_only_the_collector_closed_counts_as_left(text: str, kind: str) -> 
 
     assert len(told) == 1
     assert "that nobody" in told[0]
+
+
+def test_a_descriptor_of_a_temporary_file_has_the_same_name_in_each_run() -> None:
+    before = take_census()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Path(folder, "a.log").open("w"),
+        tempfile.NamedTemporaryFile(suffix=".txt", delete=False) as gone,
+    ):
+        Path(gone.name).unlink()
+        left = leftovers_since(before)
+
+    assert left.fds == ("descriptor of a temporary file */a.log", "descriptor of a temporary file *.txt")

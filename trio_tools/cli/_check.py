@@ -45,8 +45,11 @@ it left behind. Each finding has a replay token, which runs the one case again:
 
   trio-tools check TARGET --replay TOKEN
 
-A target may also name a trio_tools.conformance.ToolCheck, which adds arguments
-and a fixture to a tool."""
+The tool really runs, on arguments that are made up from its schema. A target may
+also name a trio_tools.conformance.ToolCheck, which gives arguments and a fixture.
+
+The exit code is 0 if all is fine, 1 for findings, 2 for a target that is none, 3
+for what is unresolved, 130 if interrupted."""
 _IMPORT_SECONDS: Final = 60
 
 
@@ -59,13 +62,15 @@ def add_parser(subparsers: Subparsers) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("targets", nargs="+", metavar="TARGET", help=TARGET_HELP)
-    for form in ("json", "junit", "html"):
+    for form, what in (("json", "JSON"), ("junit", "JUnit XML"), ("html", "an HTML page")):
         parser.add_argument(
-            f"--{form}", type=Path, metavar="FILE", help=f"write the report as {form} as well"
+            f"--{form}", type=Path, metavar="FILE", help=f"write the report as {what} as well"
         )
     parser.add_argument("--seed", type=int, metavar="N", help="the same seed gives the same report")
     parser.add_argument("--replay", metavar="TOKEN", help="run the one case of a finding again")
-    parser.add_argument("--budget", type=positive, metavar="RUNS", help="the most runs for each tool")
+    parser.add_argument(
+        "--budget", type=positive, metavar="RUNS", help="the most runs for each tool (default: 2000)"
+    )
     parser.add_argument(
         "--examples",
         type=positive,

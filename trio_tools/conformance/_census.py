@@ -132,7 +132,11 @@ def _target_of(fd: str) -> str | None:
     except OSError:
         # Where there is no process file system, the kind is all that can be told.
         return "socket:" if stat.S_ISSOCK(os.fstat(int(fd)).st_mode) else "of a file or pipe"
-    # Inode numbers differ from run to run.
+    # Names in the directory for temporary files differ from run to run, and so do inode numbers.
+    place, temporary = Path(target.removesuffix(" (deleted)")), Path(tempfile.gettempdir())
+    if temporary in place.parents:
+        made, *below = place.relative_to(temporary).parts
+        return f"of a temporary file {Path(f'*{Path(made).suffix}', *below)}"
     return target.split(":[", 1)[0] + ":" if target.startswith(("socket:[", "pipe:[")) else target
 
 
