@@ -1684,3 +1684,33 @@ async def test_arguments_that_fitted_at_entry_are_checked_by_the_tool_that_is_th
 
     assert facts(seen.only) == "failed INVALID_ARGS not_dispatched"
     assert objections == ([None, "INVALID_ARGS"] if kind == "wrapper" else ["INVALID_ARGS"])
+
+
+@pytest.mark.rule("CA-17", "WR-19")
+async def test_a_success_that_the_caller_cuts_off_carries_the_callers_cause(
+    autojump_clock: MockClock,
+) -> None:
+    registry, seen = observed()
+
+    @registry.tool
+    async def plain() -> str:
+        return "never"
+
+    async with open_call_scope() as scope:
+
+        async def late(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+            await trio.sleep(2)
+            result = await proceed(execution.with_deadline(1, name="late"))
+            await trio.sleep(1)
+            return result
+
+        async def mends(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+            scope.cancel()
+            await proceed(execution)
+            return ToolResult.ok("mended")
+
+        registry.wrap(late)
+        registry.wrap(mends)
+        await registry.execute(call(scope, "plain"))
+
+    assert facts(seen.only) == "cancelled ABORTED_BEFORE_DISPATCH not_dispatched caller:caller"
