@@ -834,10 +834,10 @@ async def test_a_shield_keeps_a_known_ambient_cancellation_from_inner_wrappers(
     waited: list[float] = []
 
     async def again(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
-        result = await proceed(execution)
+        results = [await proceed(execution)]
         with trio.CancelScope(shield=True):
-            result = await proceed(execution)
-        return result
+            results.append(await proceed(execution))
+        return results[-1]
 
     async def inner(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
         result = await proceed(execution)
