@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import pytest
 
@@ -30,7 +30,9 @@ def test_trio_itself_must_keep_everything(monkeypatch: pytest.MonkeyPatch, capsy
         def to_text(self) -> str:
             return "a table"
 
-    def compare(backends: Iterable[str], *, examples: int, seed: int) -> Table:
+    def compare(
+        backends: Iterable[str], *, examples: int, seed: int, on_progress: Callable[[int, int], None]
+    ) -> Table:
         assert (list(map(str, backends)), examples, seed) == (["trio"], 7, 0)
         return Table()
 
@@ -60,3 +62,24 @@ def test_comparing_needs_the_extra(monkeypatch: pytest.MonkeyPatch, capsys: Capt
     assert capsys.readouterr().err == (
         "trio-tools: hypothesis is not installed; run: pip install 'trio-tools[all]'\n"
     )
+
+
+def test_how_far_it_is_shows_on_a_terminal_alone(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    class Table:
+        divergences = ()
+
+        def to_text(self) -> str:
+            return "a table"
+
+    def compare(*_args: object, on_progress: Callable[[int, int], None], **_options: object) -> Table:
+        on_progress(1, 4)
+        return Table()
+
+    monkeypatch.setattr("trio_tools.cli._compare.compare_backends", compare)
+
+    assert main(["compare"]) == 0
+    assert capsys.readouterr().err == ""
+
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    assert main(["compare"]) == 0
+    assert "] 1 of 4 cells" in capsys.readouterr().err

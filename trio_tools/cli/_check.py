@@ -4,15 +4,14 @@ import argparse
 import contextlib
 import inspect
 import os
-import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Final, TextIO, cast, final
+from typing import Final, cast
 
-from attrs import define, evolve, field
+from attrs import evolve
 
 from trio_tools.conformance import (
     MANIFEST,
@@ -34,6 +33,7 @@ from trio_tools.conformance import (
 
 from ._command import Subparsers, positive
 from ._failure import FINE, FOUND, UNRESOLVED, USAGE, CommandError, one_line
+from ._progress import ProgressBar
 from ._target import TARGET_HELP, load_target, tools_of
 
 __all__ = ["add_parser", "run"]
@@ -128,7 +128,7 @@ def _status(reports: list[Report], troubles: list[int]) -> int:
 def _checked(
     target: str, check: ToolCheck, profile: Profile, args: argparse.Namespace, known: tuple[KnownFailure, ...]
 ) -> Report:
-    bar = _Bar(check.name)
+    bar = ProgressBar(check.name)
     try:
         report = check.run(profile=profile, seed=args.seed, processes=args.processes, on_progress=bar.show)
     except CheckError as error:
@@ -276,30 +276,3 @@ def _came_back(target: str) -> bytes:
     except (Exception, SystemExit):  # noqa: BLE001
         return b"raised"
     return b"imported"
-
-
-@final
-@define(eq=False)
-class _Bar:
-    """How far a check is, in one line that is drawn over itself; nothing where that is no terminal."""
-
-    name: str
-    _out: TextIO = field(factory=lambda: sys.stderr)
-    _shown: int = field(default=-1, init=False)
-
-    def show(self, done: int, planned: int) -> None:
-        """Draw the bar, if it has moved."""
-        percent = done * 100 // max(planned, 1)
-        if not self._out.isatty() or percent == self._shown:
-            return
-        self._shown = percent
-        width = max(10, min(40, shutil.get_terminal_size().columns - len(self.name) - 24))
-        filled = "#" * (percent * width // 100)
-        self._out.write(f"\r\x1b[2K{self.name} [{filled:.<{width}}] {done} of {planned} runs")
-        self._out.flush()
-
-    def clear(self) -> None:
-        """Take the bar away."""
-        if self._out.isatty():
-            self._out.write("\r\x1b[2K")
-            self._out.flush()

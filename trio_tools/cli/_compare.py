@@ -7,6 +7,7 @@ from trio_tools.reference import Backend, compare_backends
 
 from ._command import Subparsers, positive
 from ._failure import FINE, FOUND, CommandError
+from ._progress import ProgressBar
 
 __all__ = ["add_parser", "run"]
 
@@ -50,9 +51,12 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the table; 0 as long as trio itself keeps every property."""
+    bar = ProgressBar("comparing", unit="cells")
     try:
-        table = compare_backends(args.backends, examples=args.examples, seed=args.seed)
+        table = compare_backends(args.backends, examples=args.examples, seed=args.seed, on_progress=bar.show)
     except ImportError as error:
         raise CommandError(f"{error.name} is not installed; run: pip install 'trio-tools[all]'") from None
+    finally:
+        bar.clear()
     print(table.to_text())
     return FOUND if any(backend is Backend.TRIO for _, backend, _ in table.divergences) else FINE

@@ -13,7 +13,7 @@ from trio_tools import DispatchExecution, Progress, RegistryStatistics, ToolResu
 
 from ._failure import one_line
 
-__all__ = ["ProgressLine"]
+__all__ = ["ProgressBar", "ProgressLine"]
 
 _TICK_SECONDS: Final = 0.1
 _ERASE: Final = "\r\x1b[2K"
@@ -86,3 +86,31 @@ def _how_far(progress: Progress | None) -> str:
 
 def _number(value: object) -> str:
     return f"{value:g}" if isinstance(value, int | float) else "?"
+
+
+@final
+@define(eq=False)
+class ProgressBar:
+    """How far long work is, in one line that is drawn over itself; nothing where that is no terminal."""
+
+    name: str
+    unit: str = "runs"
+    _out: TextIO = field(factory=lambda: sys.stderr)
+    _shown: int = field(default=-1, init=False)
+
+    def show(self, done: int, planned: int) -> None:
+        """Draw the bar, if it has moved."""
+        percent = done * 100 // max(planned, 1)
+        if not self._out.isatty() or percent == self._shown:
+            return
+        self._shown = percent
+        width = max(10, min(40, shutil.get_terminal_size().columns - len(self.name) - 24))
+        filled = "#" * (percent * width // 100)
+        self._out.write(f"\r\x1b[2K{self.name} [{filled:.<{width}}] {done} of {planned} {self.unit}")
+        self._out.flush()
+
+    def clear(self) -> None:
+        """Take the bar away."""
+        if self._out.isatty():
+            self._out.write("\r\x1b[2K")
+            self._out.flush()

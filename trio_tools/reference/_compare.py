@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from enum import StrEnum
 from typing import TYPE_CHECKING, final
 
@@ -99,14 +100,24 @@ def compare_backends(
     properties: Sequence[Property] = PROPERTIES,
     examples: int = 200,
     seed: int = 0,
+    on_progress: Callable[[int, int], None] | None = None,
 ) -> DivergenceTable:
     """Looks, for each property and backend, for the smallest program that shows a divergence.
 
     First the programs that show the property are run, then up to `examples` random ones of its family; what
-    diverges is shrunk by Hypothesis. The same seed gives the same table. Not to be called inside a running
-    loop. Needs the extra `conformance`.
+    diverges is shrunk by Hypothesis. The same seed gives the same table. `on_progress` is told, before each
+    cell of the table is filled, how many are filled, and of how many. Not to be called inside a running loop.
+    Needs the extra `conformance`.
     """
-    return _table(backends, properties, lambda prop, backend: _search(prop, backend, examples, seed))
+    columns = tuple(map(Backend, backends))
+    filled = itertools.count()
+
+    def fill(prop: Property, backend: Backend) -> Cell:
+        if on_progress is not None:
+            on_progress(next(filled), len(properties) * len(columns))
+        return _search(prop, backend, examples, seed)
+
+    return _table(columns, properties, fill)
 
 
 def _table(
