@@ -6,7 +6,7 @@ from typing import final
 import trio
 from attrs import frozen
 
-from .harness import Contender, Ratio, interleave, on_trio, ratio_of
+from .harness import AsyncContender, Contender, Ratio, interleave, on_trio, ratio_of
 from .scale import (
     batch,
     bytes_by_hand,
@@ -16,7 +16,19 @@ from .scale import (
     cancel_by_hand,
     cancel_calls,
 )
-from .subjects import ROWS, add, by_hand, by_hand_failing, echo, fail, full, hooked, pause, through
+from .subjects import (
+    ROWS,
+    add,
+    by_hand,
+    by_hand_as_ruled,
+    by_hand_failing,
+    echo,
+    fail,
+    full,
+    hooked,
+    pause,
+    through,
+)
 
 __all__ = ["IN_FLIGHT", "Row", "calls", "many", "row_of"]
 
@@ -64,7 +76,8 @@ def calls(rounds: int) -> list[Row]:
     """Compare single calls, each with the same body in a nursery by hand."""
     registry, all_hooks = full(), hooked()
     add_by_hand, echo_by_hand = by_hand(partial(add, 2, 3)), by_hand(partial(echo, ROWS))
-    subjects = [
+    subjects: list[tuple[str, AsyncContender, AsyncContender, float | None]] = [
+        ("what trio takes to keep the rules", add_by_hand, by_hand_as_ruled(partial(add, 2, 3)), None),
         ("`add`", add_by_hand, through(registry, "add"), 1.30),
         ("`add`, one checkpoint", by_hand(partial(pause, 2, 3)), through(registry, "pause"), 1.25),
         ("`add`, one of each hook", add_by_hand, through(all_hooks, "add"), 1.45),
