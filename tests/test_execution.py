@@ -285,3 +285,29 @@ async def test_views_print_name_and_id(autojump_clock: MockClock) -> None:
 
     assert repr(seen.executions[0]) == f"<ToolExecution 'plain', call_id={made.call_id!r}>"
     assert "123456789" not in f"{seen.executions[0]}"
+
+
+async def test_the_views_of_hooks_tell_how_far_the_body_said_it_is(autojump_clock: MockClock) -> None:
+    registry, _ = observed()
+    told: list[object] = []
+
+    async def gate(execution: ToolExecution, proceed: GateRest) -> GateDecision:
+        told.append(execution.last_progress)
+        return await proceed()
+
+    async def wrapper(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        result = await proceed(execution)
+        told.append(execution.last_progress)
+        return result
+
+    @registry.tool
+    async def work(ctx: ToolContext) -> str:
+        ctx.progress(1, 2, "half of it")
+        return "worked"
+
+    registry.gate(gate)
+    registry.wrap(wrapper)
+    async with open_call_scope() as scope:
+        await registry.execute(call(scope, "work"))
+
+    assert told == [None, Progress(1, 2, "half of it")]

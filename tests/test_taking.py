@@ -597,3 +597,37 @@ def test_arguments_that_another_plan_took_are_checked() -> None:
 
     with pytest.raises(Violations, match="must be an array"):
         plan.bind(taken)
+
+
+@dataclasses.dataclass
+class Spot:
+    x: int
+
+
+def test_what_a_class_keeps_from_the_fast_path_is_bound_by_the_generic_code() -> None:
+    def work(spot: Spot, counts: dict[str, int], often: int = 3) -> None: ...
+
+    plan = plan_arguments(work)
+    taken = freeze_arguments({"spot": {"x": 1}, "counts": {"a": 2}}, depth=DEPTH)
+
+    assert plan.bind(taken) == {"spot": Spot(1), "counts": {"a": 2}}
+    assert type(plan.bind(taken)["counts"]) is dict
+
+
+def test_a_frozen_value_within_any_json_keeps_to_the_depth() -> None:
+    def work(anything: JsonValue) -> None: ...
+
+    deep = FrozenDict({"a": {"b": {"c": 1}}})
+    plan = plan_arguments(work)
+
+    assert plan.take({"anything": deep}, depth=4) == {"anything": deep}
+    assert plan.take({"anything": deep}, depth=3) is GAVE_UP
+
+
+def test_a_value_that_is_frozen_already_is_held_to_a_given_schema() -> None:
+    plan = plan_schema_output({"type": "object", "properties": {"a": {"type": "integer"}}})
+    value = FrozenDict({"a": 1})
+
+    assert plan.accept(value, depth=DEPTH) is value
+    with pytest.raises(Violations):
+        plan.accept(FrozenDict({"a": "b"}), depth=DEPTH)

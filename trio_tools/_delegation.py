@@ -136,7 +136,7 @@ class _Proceed:
         outer = earliest(sources_of(self._received), now)
         if cause is None or (outer is not None and outer.at <= cause.at):
             raise raised
-        return _cut_short(self._life, cause)
+        return _cut_short(self._life, _or_what_decided(self._life, cause))
 
     async def left_running(self) -> bool:
         """End a delegation that the wrapper left running in another task, and say if there was one."""

@@ -133,9 +133,8 @@ class FusedScope:
         if not self._borrowed:
             self.trio_scope.__enter__()
         elif (horizon := self._horizon()) < math.inf:
+            # Where it has passed, trio cancels before the next task runs.
             self.trio_scope.deadline = horizon
-            if horizon <= trio.current_time():
-                self.trio_scope.cancel()
         return self
 
     def __exit__(self, *_error: object) -> None:
