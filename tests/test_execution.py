@@ -13,6 +13,7 @@ from tests.helpers import GateRest, Proceed, call, facts, observed
 from trio_tools import (
     DispatchExecution,
     GateDecision,
+    Progress,
     ToolCall,
     ToolContext,
     ToolExecution,

@@ -895,3 +895,29 @@ async def test_an_added_child_scope_that_is_left_goes_on_following_its_parent(
 
     assert facts(seen.only) == f"cancelled ABORTED cancelled {expected.kind}:parent"
     assert seen.only.cause == expected
+
+
+@pytest.mark.rule("WR-3", "WR-4")
+async def test_a_scope_that_was_left_before_it_governs_still_counts_by_its_deadline(
+    autojump_clock: MockClock,
+) -> None:
+    registry, seen = observed()
+    registry.register(nap)
+    shown: list[float] = []
+
+    async def adds(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        async with scope.open_child(name="left", timeout=3) as child:
+            derived = execution.with_scope(child)
+        return await proceed(derived)
+
+    async def looks(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        shown.append(trio.current_effective_deadline())
+        return await proceed(execution)
+
+    registry.wrap(adds)
+    registry.wrap(looks)
+    async with open_call_scope() as scope:
+        await registry.execute(call(scope, "nap", seconds=5))
+
+    assert shown == [3.0]
+    assert facts(seen.only) == "cancelled ABORTED cancelled deadline:left"

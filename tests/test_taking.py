@@ -631,3 +631,14 @@ def test_a_value_that_is_frozen_already_is_held_to_a_given_schema() -> None:
     assert plan.accept(value, depth=DEPTH) is value
     with pytest.raises(Violations):
         plan.accept(FrozenDict({"a": "b"}), depth=DEPTH)
+
+
+def test_a_value_that_shares_containers_is_held_to_a_given_schema_all_the_same() -> None:
+    inner = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    plan = plan_schema_output({"type": "object", "properties": {"x": inner, "y": inner}})
+    shared = {"a": 1}
+    value = plan.accept({"x": shared, "y": shared}, depth=DEPTH)
+
+    assert value == {"x": {"a": 1}, "y": {"a": 1}}
+    assert isinstance(value, FrozenDict)
+    assert value["x"] is value["y"]
