@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import jsonschema
+import jsonschema_rs
 import pytest
 
 from trio_tools.reference import (
@@ -127,15 +127,14 @@ def test_writing_the_vectors_anew_gives_the_same_bytes(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.slow
 def test_the_vectors_fit_their_schema() -> None:
     schema = json.loads((FOLDER / "schema.json").read_text(encoding="utf-8"))
     document = json.loads((FOLDER / "programs.json").read_text(encoding="utf-8"))
-    jsonschema.Draft202012Validator.check_schema(schema)
-    validator: Any = jsonschema.Draft202012Validator(schema)
+    # Programs nest through a choice of operations, which takes a validator in Python minutes.
+    validator = jsonschema_rs.validator_for(schema)
 
-    assert list(validator.iter_errors(document)) == []
-    assert list(validator.iter_errors({"version": 1, "vectors": [{"name": "x"}]})) != []
+    assert validator.is_valid(document)
+    assert not validator.is_valid({"version": 1, "vectors": [{"name": "x"}]})
 
 
 def test_the_runner_finds_trio_within_what_is_permitted_and_tells_what_is_not(
