@@ -108,15 +108,18 @@ if FOUND:
             session.run("pytest", *session.posargs)
             return
         newest = session.python == FOUND[-1]
-        # What is slow depends on the machine, not on the interpreter: once is enough.
-        chosen = () if newest else ("-m", "not slow")
         measured = ("--cov", "--cov-report=") if newest else ()
         env = {"COVERAGE_FILE": str(Path(session.virtualenv.location) / "coverage")}
-        session.run("pytest", "--numprocesses=auto", f"--ignore={FORKS}", *chosen, *measured, env=env)
-        session.run("pytest", FORKS, *chosen, *measured, *(("--cov-append",) if newest else ()), env=env)
+        quick = ("-m", "not slow", *measured)
+        session.run("pytest", "--numprocesses=auto", f"--ignore={FORKS}", *quick, env=env)
+        session.run("pytest", FORKS, *quick, *(("--cov-append",) if newest else ()), env=env)
         if newest:
             # Tests compile code of their own, which has no file.
             session.run("coverage", "report", "--ignore-errors", env=env)
+            # What is slow depends on the machine, not on the interpreter: once is enough, and measuring
+            # coverage would make it slower still.
+            session.run("pytest", "--numprocesses=auto", f"--ignore={FORKS}", "-m", "slow")
+            session.run("pytest", FORKS, "-m", "slow")
 
 else:
 
