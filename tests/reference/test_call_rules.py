@@ -4,10 +4,11 @@ import re
 from pathlib import Path
 
 from tests.test_rules import RULES, all_shown
+from trio_tools import reference
 from trio_tools.conformance import MANIFEST
 
 ROOT = Path(__file__).parents[2]
-MODEL = sorted((ROOT / "trio_tools" / "reference").glob("_call_*.py"))
+MODEL = sorted(Path(reference.__file__).parent.glob("_call_*.py"))
 # The areas that are about time; the others say what values look like.
 AREAS = {"SC", "GA", "WR", "BO", "RE", "PU", "CA", "TI", "BA", "NE", "LA"}
 
