@@ -195,8 +195,7 @@ async def _dispatch(life: Life, sources: tuple[Source, ...]) -> ToolResult:
         result = unknown_tool(life, life.body_contexts())
     else:
         try:
-            plan = tool.arguments_plan
-            bound = plan.bind(life.arguments, taken=plan is life.taker)
+            bound = life.bind(tool)
         except Violations as violations:
             masked = life.masking_text()
             items = violations.items if masked is None else violations.masked(masked)

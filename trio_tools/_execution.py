@@ -176,8 +176,7 @@ class DispatchExecution(_View):
         if tool is None:
             return UNKNOWN_TOOL
         try:
-            plan = tool.arguments_plan
-            plan.bind(life.arguments, taken=plan is life.taker)
+            life.bind(tool)
         except Violations:
             return INVALID_ARGS
         return None

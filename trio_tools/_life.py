@@ -306,6 +306,11 @@ class Life:
         for each in () if passed else known:
             each.notice(now)
 
+    def bind(self, tool: Tool) -> Any:
+        """Return what the body of ``tool`` is called with; raises `Violations` (`BO-1`, `JS-2`)."""
+        plan = tool.arguments_plan
+        return plan.bind(self.arguments, taken=plan is self.taker)
+
     def masking_text(self) -> str | None:
         """Return what takes the place of an uncoded exception's text; None where that is shown (`JS-11`)."""
         return f'tool "{self.name}" failed' if self.settings.mask_errors else None

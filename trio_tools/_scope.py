@@ -221,8 +221,7 @@ class Lifetime:
         lifetime: Lifetime | None = self
         while lifetime is not None:
             lifetime._calls.pop(call, None)
-            if lifetime._change is not None:
-                lifetime._change.set()
+            lifetime.changed()
             lifetime = lifetime.parent
 
     async def drain(self) -> None:
