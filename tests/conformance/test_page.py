@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.conftest import find_browser
 from tests.conformance.zoo.leaving import keeps_a_socket_open, starts_a_system_task
 from tests.conformance.zoo.stopping import has_a_child_that_goes_on, notes_it_and_raises_again
+from tests.machine import find_browser
 from trio_tools.conformance import MANIFEST, Profile, Report, check_tool, reports_to_html
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]

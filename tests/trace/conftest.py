@@ -15,6 +15,8 @@ from urllib.parse import quote
 
 import pytest
 
+from tests.machine import deselect, find_browser
+
 _numbers = itertools.count()
 
 
@@ -24,12 +26,6 @@ def find_server() -> Path | None:
     candidates = [Path(on_path).resolve().parent] if on_path else []
     candidates += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
     return next((folder for folder in candidates if (folder / "initdb").exists()), None)
-
-
-def find_browser() -> str | None:
-    """Return a Chromium, None if there is none on this machine."""
-    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-    return next((path for name in names if (path := shutil.which(name))), None)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -42,13 +38,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         ("postgres", find_server(), "postgresql"),
         ("browser", find_browser(), "chromium"),
     ):
-        out = [item for item in items if item.get_closest_marker(marker)]
-        if found is None and out:
-            items[:] = [item for item in items if item not in out]
-            config.hook.pytest_deselected(items=out)
-            reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
-            if reporter is not None:
-                reporter.write_line(f"deselected {len(out)} {marker} tests: this machine has no {package}")
+        if found is None:
+            deselect(config, items, marker, f"{marker} tests: this machine has no {package}")
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
-from tests.trace.conftest import find_browser
+from tests.machine import find_browser
 from tests.trace.test_page import run_of
 from trio_tools.trace import render
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.trace.conftest import find_browser
+from tests.machine import find_browser
 from tests.trace.test_timeline import NASTY, ended, event, timeline_of, tool_payload
 from trio_tools.trace import FenceRow, RunTimeline, Span, render
 
