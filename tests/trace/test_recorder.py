@@ -429,8 +429,9 @@ async def test_cancelling_everything_still_records_every_call(shared_target: str
                     nursery.start_soon(
                         registry.execute, ToolCall(name="pay", arguments={"seconds": 1e9}, scope=scope)
                     )
-                while len(await standing(store)) < 20:
-                    pass
+                while [call.phase for call in registry.statistics().calls] != ["body"] * 20:
+                    await trio.sleep(0)
+                assert len(await standing(store)) == 20
                 everything.cancel()
     async with open_store(shared_target) as store:
         rows = await store.load("r")
