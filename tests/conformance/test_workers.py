@@ -119,3 +119,30 @@ def test_no_process_is_left_when_the_caller_stops_listening() -> None:
 
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+
+
+def test_a_worker_that_has_only_just_been_forked_is_ended_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    forks: list[int] = []
+    fork = os.fork
+
+    def counted() -> int:
+        forks.append(len(forks))
+        return fork()
+
+    def late() -> None:
+        if len(forks) == 2:
+            time.sleep(3)
+            os._exit(1)
+
+    def job(numbers: Iterator[int], say: Say, _at: At) -> None:
+        for number in numbers:
+            say({"i": number})
+
+    monkeypatch.setattr(os, "fork", counted)
+    monkeypatch.setattr(os, "setsid", late)
+    listening = answers(job, range(1_000), processes=2, wall_seconds=5)
+    next(listening)
+    closing = time.monotonic()
+    listening.close()  # type: ignore[attr-defined]
+
+    assert time.monotonic() - closing < 2

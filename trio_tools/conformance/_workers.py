@@ -225,8 +225,10 @@ def _where(worker: _Worker) -> list[Any] | None:
 
 def _end(worker: _Worker) -> int:
     """End a worker and everything it started; return how it ended, as `subprocess` would."""
+    # Its number is not used again before it is waited for. It may not have come to make its group yet, and
+    # once it is killed it never will: what is left of the group, if there is one, is what it started.
+    os.kill(worker.pid, signal.SIGKILL)
     with suppress(ProcessLookupError, PermissionError):
-        # Its group is its own, and its number is not used again before it is waited for.
         os.killpg(worker.pid, signal.SIGKILL)
     if worker.page[_SPAWNED]:
         for pid in processes_marked(str(worker.stack.with_suffix("")), worker.pid):
