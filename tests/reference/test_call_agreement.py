@@ -4,7 +4,17 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 
 from trio_tools.reference._call_check import Coverage, judge, reachable_cells
-from trio_tools.reference._call_program import CallProgram, CallSpec, Fail, Nested, Shielded, ToolScript
+from trio_tools.reference._call_program import (
+    CallProgram,
+    CallSpec,
+    Fail,
+    Nested,
+    Proceed,
+    Shielded,
+    Sleep,
+    ToolScript,
+    WrapperScript,
+)
 from trio_tools.reference._call_shrink import shrink
 from trio_tools.reference._call_soak import cover_calls, soak_calls
 from trio_tools.reference._call_strategies import call_programs
@@ -33,6 +43,18 @@ def test_programs_in_bulk_show_what_the_model_permits() -> None:
 
     assert not report.disagreements, f"\n{report}"
     assert len(report.unsure) < 10
+
+
+def test_a_wrapper_does_not_take_the_equal_cause_of_an_enclosing_call_for_its_own() -> None:
+    program = CallProgram(
+        (ToolScript("a", (Nested("b"),)), ToolScript("b", (Sleep(8),))),
+        (CallSpec("a"),),
+        wrappers=(WrapperScript((Proceed(deadline=3),), "translate"),),
+    )
+    judgement = judge(program)
+
+    assert [result.code for result in judgement.observed.trace.published] == ["ABORTED", "w"]
+    assert judgement.agrees
 
 
 def test_a_soak_needs_an_end() -> None:

@@ -460,6 +460,36 @@ def test_what_a_shield_hides_may_count_and_be_named_and_need_not() -> None:
     assert predict(evolve(program, scopes=(ScopeSpec(),))).traces[0].published[0].settlement == "returned"
 
 
+@pytest.mark.rule("WR-6", "SC-14")
+@pytest.mark.parametrize("delegation", [Proceed(timeout=3), Proceed(lexical=3)])
+def test_a_request_from_outside_may_come_too_late_at_the_instant_of_an_own_source(
+    delegation: Proceed,
+) -> None:
+    """Who waits for the body is interrupted once: by the own source, and not again by the ambient scope."""
+    lingering = CallProgram(
+        (ToolScript("a", (Shielded(8),)),),
+        (CallSpec("a"),),
+        wrappers=(WrapperScript((delegation,)),),
+        inner=Ambient(),
+        cancels=(CancelAt(3, "inner"),),
+    )
+    ((own, ambient), *other) = (
+        {str(trace.published[0].cause and trace.published[0].cause.name) for trace in traces(program)}
+        for program in (
+            lingering,
+            # Where one of the three is different, there is one answer.
+            evolve(lingering, cancels=(CancelAt(2, "inner"),)),
+            evolve(lingering, cancels=(CancelAt(4, "inner"),)),
+            evolve(lingering, inner=Ambient(timeout=3), cancels=()),
+            evolve(lingering, cancels=(CancelAt(3),)),
+        )
+    )
+
+    name = "w" if delegation.timeout else "wrapper"
+    assert {own, ambient} == {name, "ambient"}
+    assert other == [{"ambient"}, {name}, {"ambient"}, {"caller"}]
+
+
 def test_a_scope_that_a_wrapper_opens_is_ambient_by_name_of_the_wrapper() -> None:
     program = run(SLOW, wrappers=(WrapperScript((Proceed(lexical=3),)),))
 

@@ -10,7 +10,7 @@ select the ruling.
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import NoReturn, final
 
 from attrs import define, evolve, field
@@ -167,13 +167,19 @@ class Bench:
         return self.program.tool(name) if name in self.world.registered else None
 
     def caller(
-        self, call: Call, *, node: Node | None = None, since: float | None = None, keep: bool = True
+        self,
+        call: Call,
+        *,
+        node: Node | None = None,
+        since: float | None = None,
+        keep: bool = True,
+        ties: Container[float] = (),
     ) -> Cause | None:
         """Answer CA-1 at this moment: the first cause of the caller's cancellation, or None.
 
-        ``since`` is when observation began, for a phase in which it is continuous (`SC-14`). The
-        ambient cause is kept once observed, unless another call asks. At a tie each time of asking may
-        name another.
+        ``since`` is when observation began, for a phase in which it is continuous (`SC-14`), except for
+        what is asked for at one of ``ties``. The ambient cause is kept once observed, unless another call
+        asks. At a tie each time of asking may name another.
         """
         self.kernel.looks((call.scope, call.sibling))
         now = self.now
@@ -186,7 +192,7 @@ class Bench:
             return None
         # WR-8: a shield between here and the entry hides them.
         visible = call.entry in (node or self.kernel.current.node).visible
-        ambient = call.ambient or (self._observed(call, since) if visible else None)
+        ambient = call.ambient or (self._observed(call, since, ties) if visible else None)
         if keep:
             call.ambient = ambient
         known = [*call.scope.causes(self.now), *call.sibling.causes(self.now)]
@@ -201,7 +207,7 @@ class Bench:
         candidates = list(dict.fromkeys(cause for cause in causes if cause.since <= certain))
         return candidates[self.kernel.choices.pick(len(candidates))]
 
-    def _observed(self, call: Call, since: float | None) -> Cause | None:
+    def _observed(self, call: Call, since: float | None, ties: Container[float] = ()) -> Cause | None:
         """Return the ambient cause as `SC-9` and `NE-4` state it, if ambient scopes are cancelled."""
         ambient = call.entry
         if not ambient.cancelled(self.now):
@@ -226,6 +232,11 @@ class Bench:
             found.append(Cause("ambient", "ambient", passed, until))
         elif asked <= self.now:
             last = self.now if since is None else max(asked, since)
+            # SC-14 lets the runtime learn of it from the one interruption of a task that waits for the body.
+            # What a source of the delegation interrupts at that very instant is not interrupted again: there,
+            # and only there, it may be observed as late as at this check, and WR-6 then names the source.
+            if last < self.now and last in ties and self.kernel.choices.pick(2):
+                last = self.now
             found.append(Cause("ambient", "ambient", min(asked, last), last))
         return min(found, key=lambda cause: cause.until) if found else None
 
@@ -239,14 +250,15 @@ class Bench:
         keep: bool = True,
     ) -> First | None:
         """Return the first cause of a delegation in time; ties go to the caller, then outwards (`WR-6`)."""
-        caller = self.caller(call, node=node, since=since, keep=keep)
-        best: First | None = None if caller is None else (caller, None)
         lexical = [
             source
             for link in node.visible
             if link.role == "wrapper" and link.owner is call
             for source in link.sources
         ]
+        ties = [cause.until for source in (*added, *lexical) for cause in source.causes(self.now)]
+        caller = self.caller(call, node=node, since=since, keep=keep, ties=ties)
+        best: First | None = None if caller is None else (caller, None)
         self.kernel.looks(added)
         for source in added:
             cause = source.cause(self.now)

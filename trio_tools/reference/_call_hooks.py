@@ -112,7 +112,10 @@ def wrapper(actor: Actor, script: p.WrapperScript) -> Wrapper:
                 result = await _delegated(action, derived, proceed)
                 if result is None:
                     break
+                # What the view it received tells as well is the caller's, an enclosing call's of that name.
                 last, own = result, derived.scope.cause
+                if own == execution.scope.cause:
+                    own = None
                 if not result.is_error:
                     break
 
