@@ -1,5 +1,6 @@
 """The command that holds both models against what runs, on all cores."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -7,7 +8,7 @@ import sys
 import pytest
 
 from trio_tools.reference import _call_soak, _program_soak
-from trio_tools.reference._cores import cores_here, spread
+from trio_tools.reference._cores import collecting_rarely, cores_here, spread
 from trio_tools.reference.soak import PIECE, main
 
 
@@ -19,6 +20,16 @@ def test_work_is_spread_over_pieces_or_a_time() -> None:
     assert list(spread(square, cores=1, pieces=4)) == [0, 1, 4, 9]
     assert list(spread(square, cores=1, pieces=4, seconds=0)) == []
     assert cores_here() > 0
+
+
+def test_garbage_is_collected_rarely_within_a_block_only() -> None:
+    before = gc.get_threshold()
+    with pytest.raises(KeyError), collecting_rarely():
+        within = gc.get_threshold()
+        raise KeyError
+
+    assert within == (100_000, *before[1:])
+    assert gc.get_threshold() == before
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """The scripts of a program on the real runtime: one method carries out one list of actions."""
 
 from collections.abc import Awaitable, Callable
+from functools import cache
 from typing import TypeAlias, final
 
 import trio
@@ -29,13 +30,39 @@ Bound: TypeAlias = Callable[[p.Action], Awaitable[None]]
 """What the actions that belong to one place do there."""
 
 
+@cache
+def _caught() -> trio.Cancelled:
+    """Return a ``Cancelled`` that was caught in a run of its own."""
+
+    async def main() -> trio.Cancelled:
+        caught = None
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            try:
+                await trio.lowlevel.checkpoint()
+            except trio.Cancelled as cancelled:
+                caught = cancelled
+                raise
+        assert caught is not None
+        return caught
+
+    return trio.run(main)
+
+
+def _foreign() -> trio.Cancelled:
+    """Return a ``Cancelled`` that remembers nothing of the runs in which it was raised before."""
+    stray = _caught().with_traceback(None)
+    stray.__context__ = stray.__cause__ = None
+    return stray
+
+
 @final
 @define(eq=False)
 class Actor:
     """What all scripts of one run share.
 
     Attributes:
-        stray: a ``Cancelled`` that was caught before the run and belongs to nothing in it.
+        stray: a ``Cancelled`` that belongs to nothing in the run.
         steps: how many actions were begun.
         register: registers a tool of the program by name, and keeps its registration.
     """
@@ -46,18 +73,8 @@ class Actor:
     ambients: dict[str, trio.CancelScope] = field(factory=dict[str, trio.CancelScope])
     registrations: dict[str, Registration] = field(factory=dict[str, Registration])
     steps: int = 0
-    stray: trio.Cancelled = field(init=False)
+    stray: trio.Cancelled = field(factory=_foreign)
     register: Callable[[str], None] = field(init=False)
-
-    async def prepare(self) -> None:
-        """Obtain a ``Cancelled`` to let out later."""
-        with trio.CancelScope() as foreign:
-            foreign.cancel()
-            try:
-                await trio.lowlevel.checkpoint()
-            except trio.Cancelled as stray:
-                self.stray = stray
-                raise
 
     def cancel(self, target: p.Target) -> None:
         """Carry out a request to cancel, now."""

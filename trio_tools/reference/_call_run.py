@@ -108,7 +108,6 @@ class _Play:
 
     async def main(self) -> None:
         _PLAY.set(self)
-        await self.actor.prepare()
         self.registry = self.built()
         with trio.fail_after(HORIZON):
             async with trio.open_nursery() as nursery:

@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from . import _call_soak, _program_soak
-from ._cores import cores_here, spread
+from ._cores import collecting_rarely, cores_here, spread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,11 +32,13 @@ PIECE: Final = 250
 
 def _piece_of_calls(seed: int, programs: int, number: int) -> CallReport:
     begin = number * PIECE
-    return _call_soak.soak_calls(programs=min(PIECE, programs - begin), seed=seed + begin)
+    with collecting_rarely():
+        return _call_soak.soak_calls(programs=min(PIECE, programs - begin), seed=seed + begin)
 
 
 def _piece_of_language(seed: int, programs: int, number: int) -> ProgramReport:
-    return _program_soak.soak(min(PIECE, programs - number * PIECE), seed + number)
+    with collecting_rarely():
+        return _program_soak.soak(min(PIECE, programs - number * PIECE), seed + number)
 
 
 def _gathered(
