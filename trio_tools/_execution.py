@@ -90,6 +90,11 @@ class _View:
         """The trio time, in seconds, at which the body last settled; None while it has not."""
         return self._life.settled_at
 
+    @property
+    def last_progress(self) -> Progress | None:
+        """What the body last said about how far it is; None if it said nothing."""
+        return self._life.progress
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}, call_id={self.call_id!r}>"
 
@@ -110,11 +115,6 @@ class ToolExecution(_View):
         if self._scope is None:
             self._scope = ScopeView(self._life.sources, self._life.clock)
         return self._scope
-
-    @property
-    def last_progress(self) -> Progress | None:
-        """What the body last said about how far it is; None if it said nothing."""
-        return self._life.progress
 
     @property
     def tool(self) -> Tool | None:
@@ -152,11 +152,6 @@ class DispatchExecution(_View):
     def scope(self) -> ScopeView:
         """What governs the delegation: the caller and every source added so far."""
         return self._scope
-
-    @property
-    def last_progress(self) -> Progress | None:
-        """What the body last said about how far it is; None if it said nothing."""
-        return self._life.progress
 
     @property
     def tool(self) -> Tool | None:
