@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.trace.strategies import steps
 from trio_tools import Artifact, ToolOutcome, to_json_text
-from trio_tools.trace._privacy import PrivacyLevel, filter_step, mask_text, stored_text
+from trio_tools.trace._privacy import PrivacyLevel, filter_step, mask_text, text_writer
 from trio_tools.trace._step import RunStep
 from trio_tools.trace._wire import KEYS, KeyClass, step_to_json, structure_step
 
@@ -198,7 +198,7 @@ def test_masking_twice_is_masking_once_wherever_the_cut_falls(text: str) -> None
 @pytest.mark.rule("TR-12")
 @given(steps(), st.sampled_from(PrivacyLevel))
 def test_the_text_that_is_stored_is_that_of_the_filtered_step(step: RunStep, level: PrivacyLevel) -> None:
-    text = stored_text(step, level)
+    text = text_writer(level)(step)
 
     assert json.loads(text) == step_to_json(filter_step(step, level))
     assert structure_step(text) == filter_step(step, level)
@@ -216,12 +216,12 @@ def test_what_does_not_come_to_rest_is_masked_whole(monkeypatch: pytest.MonkeyPa
 def test_numbers_that_python_does_not_print_are_stored(level: PrivacyLevel) -> None:
     step = RunStep(kind="llm", round=10**5000, content="x", total_tokens=-(10**4400))
 
-    assert structure_step(stored_text(step, level)) == filter_step(step, level)
+    assert structure_step(text_writer(level)(step)) == filter_step(step, level)
 
 
 @pytest.mark.rule("ST-2")
 @pytest.mark.parametrize("level", PrivacyLevel)
 def test_a_step_without_artifacts_has_no_key_for_them(level: PrivacyLevel) -> None:
-    text = stored_text(RunStep(kind="tool", tool_artifacts=()), level)
+    text = text_writer(level)(RunStep(kind="tool", tool_artifacts=()))
 
     assert text == '{"kind":"tool","round":0,"durationMs":0}'

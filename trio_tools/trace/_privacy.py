@@ -18,7 +18,7 @@ from ._step import RunStep, made_of, members_of
 from ._values import freeze
 from ._wire import KEYS, KeyClass, Piece, TextForm, step_text
 
-__all__ = ["PrivacyLevel", "filter_step", "mask_text", "stored_text"]
+__all__ = ["PrivacyLevel", "filter_step", "mask_text", "text_writer"]
 
 
 @final
@@ -72,13 +72,19 @@ def filter_step(step: RunStep, level: PrivacyLevel) -> RunStep:
     return _redacted(step) if level == PrivacyLevel.REDACTED else _summarized(step)
 
 
-def stored_text(step: RunStep, level: PrivacyLevel) -> str:
-    """Returns the JSON text of `filter_step`, without a step in between where that is the common case."""
-    if level is PrivacyLevel.FULL:
-        return step_text(step)
-    if level is PrivacyLevel.REDACTED or step.tool_cause is not None:
-        return step_text(filter_step(step, level))
+def text_writer(level: PrivacyLevel) -> Callable[[RunStep], str]:
+    """Returns what writes the JSON text of `filter_step` at a level, without a step in between if it can."""
+    if level == PrivacyLevel.FULL:
+        return step_text
+    if level == PrivacyLevel.REDACTED:
+        return lambda step: step_text(_redacted(step))
+    return _summary_text
+
+
+def _summary_text(step: RunStep) -> str:
     members = step.__dict__
+    if "tool_cause" in members:
+        return step_text(_summarized(step))
     return _summary_form(tuple(members)).text_of(members)
 
 

@@ -26,7 +26,7 @@ from trio_tools import (
     repair_text,
 )
 
-from ._privacy import PrivacyLevel, stored_text
+from ._privacy import PrivacyLevel, text_writer
 from ._rows import Columns, FenceRow, column_text, span_of
 from ._sql import RunStoreError
 from ._step import RunStep, StepKind, checks, made_of
@@ -36,6 +36,11 @@ from ._writing import RunWriter, Unit
 __all__ = ["CallUnderWay", "FenceError", "LiveListener", "RunTrace"]
 
 _logger: Final = logging.getLogger("trio_tools")
+
+# Looked up once: up to Python 3.11 a member of an enum takes as long to find as a step to make.
+_TOOL: Final = StepKind.TOOL
+_OK: Final = ToolOutcome.OK
+_NOT_DISPATCHED: Final = Settlement.NOT_DISPATCHED
 
 LiveListener: TypeAlias = Callable[[RunStep], object]
 """What is told of each step as it is recorded."""
@@ -108,7 +113,7 @@ class RunTrace:
         self._round: int = 0
         self._store: Final = store
         self._writer: Final[RunWriter | None] = None if store is None else store.writer(run_id)
-        self._privacy: Final = PrivacyLevel(privacy)
+        self._stored_text: Final = text_writer(PrivacyLevel(privacy))
         self._live: Final = live
         self._steps: Final[list[RunStep]] = []
         self._open: Final[dict[ExecutionToken, _OpenCall]] = {}
@@ -205,7 +210,7 @@ class RunTrace:
         number = writer.new_fence()
         # Noted before it is committed: a call that is cancelled while it waits takes its fence with it.
         call.fences = (*call.fences, number)
-        span = span_of(self._span(execution, call, began=trio.current_time(), ended=None))
+        span = span_of(self._span(execution, trio.current_time(), None, call.deadline))
         row = FenceRow(second=int(time.time()), tool=column_text(execution.name), round=self.round, span=span)
         try:
             await writer.commit(Unit(writer, fence=(number, row)))
@@ -219,7 +224,7 @@ class RunTrace:
             # Attached to two layers of one line; observers of one result run one right after the other.
             return
         self._last_published = token
-        call = self._open.pop(token, None) or _OpenCall(execution.call_id)
+        call = self._open.pop(token, None)
         started, ended = execution.started_at, execution.settled_at
         if ended is None:
             ended = trio.current_time()
@@ -229,32 +234,35 @@ class RunTrace:
         write = None if result.write is None else self._write_step(execution, result.write)
         if write is not None:
             self._tell(write)
-        if self._writer is None:
+        writer = self._writer
+        if writer is None:
             return
-        span = self._span(execution, call, began=ended if started is None else started, ended=ended)
+        deadline, fences = (inf, ()) if call is None else (call.deadline, call.fences)
+        span = self._span(execution, ended if started is None else started, ended, deadline)
         rows = (self._columns(step) + span,)
         if write is not None:
             rows += (self._columns(write) + span,)
-        self._writer.put(Unit(self._writer, None, call.fences, rows))
+        writer.put(Unit(writer, None, fences, rows))
 
     def _tool_step(self, execution: ToolExecution, result: ToolResult, milliseconds: float) -> RunStep:
         # All of this was checked and frozen by the registry, except that its text may be broken. It stands in
         # the order of the fields of a step.
         members: dict[str, object] = {
-            "kind": StepKind.TOOL,
+            "kind": _TOOL,
             "round": self._round,
             "duration_ms": milliseconds,
             "tool_name": repair_text(execution.name),
         }
-        if execution.arguments is not None:
-            members["tool_arguments"] = execution.arguments
+        arguments, outcome, settlement = execution.arguments, result.outcome, result.settlement
+        if arguments is not None:
+            members["tool_arguments"] = arguments
         members["tool_result"] = repair_text(result.text)
         if result.artifacts:
             members["tool_artifacts"] = checks["tool_artifacts"](result.artifacts)
-        members["tool_is_error"] = result.outcome is not ToolOutcome.OK
-        members["tool_outcome"] = result.outcome
-        members["tool_settlement"] = result.settlement
-        members["tool_dispatched"] = result.settlement is not Settlement.NOT_DISPATCHED
+        members["tool_is_error"] = outcome is not _OK
+        members["tool_outcome"] = outcome
+        members["tool_settlement"] = settlement
+        members["tool_dispatched"] = settlement is not _NOT_DISPATCHED
         if result.error is not None:
             members["tool_code"] = repair_text(result.error.code)
         if result.cause is not None:
@@ -283,28 +291,27 @@ class RunTrace:
             _logger.log(logging.ERROR, "run %s: the live listener failed", self.run_id, exc_info=error)
 
     def _columns(self, step: RunStep) -> Columns:
-        return int(time.time()), str(step.kind), stored_text(step, self._privacy)
+        return int(time.time()), str(step.kind), self._stored_text(step)
 
     def _span(
         self,
         execution: ToolExecution | DispatchExecution,
-        call: _OpenCall,
-        *,
         began: float,
         ended: float | None,
+        deadline: float,
     ) -> Columns:
         """Return where a call stands in the run, as the columns of a `Span`."""
-        parent = None if execution.parent is None else self._open.get(execution.parent)
-        tool = execution.tool
+        token, tool = execution.parent, execution.tool
+        parent = None if token is None else self._open.get(token)
         began_ms = self._ms(began)
         return (
-            column_text(call.call_id),
+            column_text(execution.call_id),
             None if parent is None else column_text(parent.call_id),
             column_text(execution.layer.name),
             None if tool is None else str(tool.effect),
             began_ms,
             None if ended is None else self._ms(ended),
-            self._ms(call.deadline) if isfinite(call.deadline) else None,
+            self._ms(deadline) if isfinite(deadline) else None,
         )
 
     def _now_ms(self) -> float | None:

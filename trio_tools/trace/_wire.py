@@ -161,18 +161,25 @@ class TextForm:
                 names[f"make_{number}"] = piece.make
                 value = f"make_{number}({value})"
             texts.append(f'"{_NAMES[piece.name]}":{_EXPRESSIONS[piece.name].format(value)}')
-        source = f'lambda members: f"""{{{{{",".join(texts)}}}}}"""'
+        names["any_text_of"] = self._any_text_of
         # All of the source comes from this module and from the names of the members of a step.
-        self._write: Final[Callable[[Mapping[str, object]], str]] = eval(source, names)
+        exec(_SOURCE.format("{{" + ",".join(texts) + "}}"), names)
+        self.text_of: Final = cast("Callable[[Mapping[str, object]], str]", names["text_of"])
+        """Returns the text of a step that has these members."""
 
-    def text_of(self, members: Mapping[str, object]) -> str:
-        """Return the text of a step that has these members."""
-        try:
-            return self._write(members)
-        except ValueError:
-            # An integer with more digits than `repr` agrees to print.
-            texts = [f'"{_NAMES[piece.name]}":{_any_text(piece.value_of(members))}' for piece in self.pieces]
-            return f"{{{','.join(texts)}}}"
+    def _any_text_of(self, members: Mapping[str, object]) -> str:
+        texts = [f'"{_NAMES[piece.name]}":{_any_text(piece.value_of(members))}' for piece in self.pieces]
+        return f"{{{','.join(texts)}}}"
+
+
+# A ValueError: an integer with more digits than `repr` agrees to print.
+_SOURCE: Final = '''
+def text_of(members):
+    try:
+        return f"""{}"""
+    except ValueError:
+        return any_text_of(members)
+'''
 
 
 def _any_text(value: object) -> str:
