@@ -36,16 +36,28 @@ NEEDED: dict[str, set[str]] = {
 IMPORT = """
 import json, sys
 import {name}
-print(json.dumps(sorted(each.partition(".")[0] for each in sys.modules)))
+print(json.dumps(sorted(sys.modules)))
 """
+
+
+def _loaded_by(name: str) -> set[str]:
+    code = IMPORT.format(name=name)
+    return set(
+        json.loads(
+            subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+        )
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NEEDED)
 def test_a_part_loads_what_it_needs_and_nothing_that_only_others_ask_for(name: str) -> None:
-    code = IMPORT.format(name=name)
-    loaded: list[str] = json.loads(
-        subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
-    )
+    assert HEAVY & {each.partition(".")[0] for each in _loaded_by(name)} <= NEEDED[name]
 
-    assert HEAVY & set(loaded) <= NEEDED[name]
+
+@pytest.mark.slow
+def test_what_only_a_given_schema_needs_is_loaded_with_the_first_one() -> None:
+    loaded = _loaded_by("trio_tools")
+
+    assert "trio_tools._schema" in loaded
+    assert not loaded & {"jsonschema_rs", "trio_tools._validator", "trio_tools._dialect"}

@@ -63,7 +63,7 @@ def _ended_by_ambient(result: ToolResult) -> bool:
     return result.outcome is ToolOutcome.CANCELLED and cause is not None and cause.kind is CauseKind.AMBIENT
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class _Entry:
     """One call of a batch, and its turn in it."""
 
@@ -104,7 +104,7 @@ class _Entry:
         self.batch.published(self)
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class _Batch:
     layer: Layer
     max_parallel: int

@@ -88,7 +88,7 @@ _SINCE_2019: Final = {
 
 
 @final
-@frozen(eq=False)
+@frozen(eq=False, repr=False)
 class Draft:
     """One version of JSON Schema: its meta-schema's address, and its keywords."""
 
@@ -141,7 +141,7 @@ _CONTENT_OF_DRAFT_7: Final = {"contentEncoding": "base64", "contentMediaType": "
 
 
 @final
-@define(eq=False)
+@define(eq=False, repr=False)
 class Resource:
     """A schema with an identity of its own, and the names that lead into it."""
 

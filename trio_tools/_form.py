@@ -93,7 +93,7 @@ _DEEPEST: Final = 12
 _MOST: Final = 500
 
 
-@define
+@define(eq=False, repr=False)
 class _Reader:
     root: Mapping[str, Any]
     count: int = 0

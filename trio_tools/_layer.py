@@ -103,7 +103,7 @@ class Registration:
 
 
 @final
-@frozen(eq=False)
+@frozen(eq=False, repr=False)
 class _Restriction:
     allow: frozenset[str] | None
     deny: frozenset[str]
@@ -113,7 +113,7 @@ class _Restriction:
 
 
 @final
-@define(eq=False)
+@define(eq=False, repr=False)
 class _Hook:
     """One registration of a hook: the same function registered twice is two entries (`LA-5`)."""
 
@@ -135,7 +135,7 @@ class Runtime(Protocol):
 
 
 @final
-@frozen(eq=False)
+@frozen(eq=False, repr=False)
 class Hooks:
     """The hooks that run for a call, each kind outermost first (`LA-7`)."""
 
@@ -147,7 +147,7 @@ class Hooks:
     observers: tuple[Callable[[ToolExecution, ToolResult], object], ...] = ()
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class Revision:
     """Counts the changes to a registry, so that what was derived from it can be kept until one."""
 

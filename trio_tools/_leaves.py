@@ -37,7 +37,7 @@ logger: Final = logging.getLogger("trio_tools")
 
 
 @final
-@define(eq=False)
+@define(eq=False, repr=False)
 class Leaves:
     """An exception taken apart.
 
@@ -69,7 +69,7 @@ def leaves_of(*raised: BaseException) -> Leaves:
 
 
 @final
-@define(eq=False)
+@define(eq=False, repr=False)
 class Captured(Generic[T]):
     """How a piece of code ended: with a value, with errors, or with nothing but `trio.Cancelled`."""
 

@@ -39,7 +39,7 @@ class Phase(Enum):
 
 
 @final
-@frozen
+@frozen(eq=False, repr=False)
 class Settings:
     """What a registry was made with."""
 

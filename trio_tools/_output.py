@@ -20,7 +20,7 @@ class InvalidOutputError(Exception):
     """A value, or what was to be made of it, is not what the tool declared; the text says how."""
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class Output:
     """What a valid value gives a result."""
 

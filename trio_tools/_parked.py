@@ -1,7 +1,6 @@
 """Where code waits: the line of a suspended task, or of a running thread, that somebody can act on."""
 
 import sys
-import sysconfig
 from functools import cache
 from pathlib import Path
 from types import FrameType
@@ -13,7 +12,6 @@ __all__ = ["line_of_task", "line_of_thread"]
 
 _CORE: Final = str(Path(__file__).parent / "_")
 _TRIO: Final = str(Path(trio.__file__).parent)
-_STANDARD: Final = tuple(map(sysconfig.get_path, ("stdlib", "platstdlib")))
 
 
 def line_of_task(task: trio.lowlevel.Task) -> str:
@@ -42,4 +40,12 @@ def _innermost(frames: list[tuple[FrameType, int]]) -> str:
 def _is_of_library(file: str) -> bool:
     if file.startswith((_CORE, _TRIO, "<frozen")):
         return True
-    return file.startswith(_STANDARD) and "site-packages" not in file
+    return file.startswith(_standard()) and "site-packages" not in file
+
+
+@cache
+def _standard() -> tuple[str, ...]:
+    # Few programs have a call that is stuck, and every one would wait for this import.
+    import sysconfig
+
+    return tuple(map(sysconfig.get_path, ("stdlib", "platstdlib")))

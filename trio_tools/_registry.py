@@ -62,7 +62,7 @@ class RegistryStatistics:
         return len(self.calls)
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class _Calls:
     """Executes calls for all layers of a registry, and knows which are in flight."""
 

@@ -6,7 +6,7 @@ body receives the frozen arguments as they came (`JS-8`).
 """
 
 from collections.abc import Callable
-from typing import Any, Final, Protocol, final
+from typing import TYPE_CHECKING, Any, Final, Protocol, final
 
 from attrs import field, frozen
 
@@ -24,8 +24,10 @@ from ._json import (
 from ._shape import Shape, explain_build, explain_entries, object_schema
 from ._signature import parameters_of, returned_by
 from ._taking import GAVE_UP, GaveUp, Taking
-from ._validator import Validator, compile_schema
 from ._violations import Place, Report, Violations
+
+if TYPE_CHECKING:
+    from ._validator import Validator
 
 __all__ = [
     "GAVE_UP",
@@ -96,7 +98,7 @@ class PlanOfOutput(Protocol):
 
 
 @final
-@frozen(eq=False)
+@frozen(eq=False, repr=False)
 class ArgumentsPlan:
     """The arguments of a typed tool.
 
@@ -167,7 +169,7 @@ def _build(bound: dict[str, object], to_build: list[tuple[str, Callable[[Any], A
 
 
 @final
-@frozen(eq=False)
+@frozen(eq=False, repr=False)
 class OutputPlan:
     """The value of a typed tool.
 
@@ -207,12 +209,12 @@ class OutputPlan:
 
 
 @final
-@frozen(eq=False)
+@frozen(eq=False, repr=False)
 class SchemaArgumentsPlan:
     """The arguments of a tool with a given JSON Schema; nothing is dropped or converted (`JS-8`)."""
 
     schema: JsonSchema
-    _validator: Validator | None
+    _validator: "Validator | None"
     _taking: Taking | None
     by_keyword: bool = field(default=False, init=False)
 
@@ -228,12 +230,12 @@ class SchemaArgumentsPlan:
 
 
 @final
-@frozen(eq=False)
+@frozen(eq=False, repr=False)
 class SchemaOutputPlan:
     """The value of a tool with a given JSON Schema (`JS-8`)."""
 
     schema: JsonSchema
-    _validator: Validator
+    _validator: "Validator"
     _taking: Taking | None
     runs_foreign_code: bool = field(default=False, init=False)
 
@@ -291,7 +293,10 @@ def plan_schema_output(schema: object) -> SchemaOutputPlan:
     return SchemaOutputPlan(frozen_schema, validator, _taking_of(frozen_schema))
 
 
-def _compile(schema: object, what: str) -> tuple[JsonSchema, Validator]:
+def _compile(schema: object, what: str) -> "tuple[JsonSchema, Validator]":
+    # With what it needs in turn it is a tenth of the package to import, and typed tools do without.
+    from ._validator import compile_schema
+
     # A tool shows its schemas as objects, so the two boolean schemas are written as their equivalents.
     if isinstance(schema, bool):
         written: object = FrozenDict() if schema else FrozenDict({"not": {}})

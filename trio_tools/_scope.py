@@ -76,7 +76,7 @@ _Schedule: TypeAlias = WeakKeyDictionary[AttachedCall, tuple[float, float]]
 
 
 @final
-@define(eq=False)
+@define(eq=False, repr=False)
 class Lifetime:
     """A source of cancellation that calls attach to; what a `CallScope` is the handle of."""
 
@@ -432,7 +432,7 @@ def _text(value: object, what: str) -> str:
     return str.__str__(value)
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class _OpenCallScope:
     """The block of one call scope."""
 
@@ -465,7 +465,7 @@ class _OpenCallScope:
         await self._watch.end(error)
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class _Watch:
     """Watches the owner of a call scope, and reports calls that stay cancelled without settling.
 

@@ -25,7 +25,7 @@ _OBJECTS: Final = frozenset({dict, FrozenDict})
 _ARRAYS: Final = frozenset({list, FrozenList})
 
 
-@attrs.frozen(eq=False, kw_only=True)
+@attrs.frozen(eq=False, repr=False, kw_only=True)
 class Shape:
     """One type as JSON."""
 
@@ -266,7 +266,7 @@ def union_of(branches: Iterable[Shape]) -> Shape:
     )
 
 
-@attrs.frozen(eq=False, kw_only=True)
+@attrs.frozen(eq=False, repr=False, kw_only=True)
 class Entry:
     """One property of an object: the key, its shape, and whether it must be there.
 

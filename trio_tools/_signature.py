@@ -123,7 +123,7 @@ def _name_of(fn: object) -> str:
     return f"{getattr(fn, '__qualname__', None) or type(fn).__qualname__}()"
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class _Scope:
     """Where the names in an annotation are looked up."""
 

@@ -116,7 +116,7 @@ _SHALLOW: Final = 48
 _ANY_DEPTH: Final = 0
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class _Manner:
     """What becomes of a value, as lines of code: the variable `x` holds it, and then what it became.
 
@@ -206,7 +206,7 @@ def _written(manner: _Manner, form: Form, **names: object) -> Callable[..., Any]
     return cast("Callable[..., Any]", known["function"])
 
 
-@define
+@define(eq=False, repr=False)
 class _Writer:
     """The text of a function under construction; what adds lines is told first how far to indent them."""
 

@@ -34,7 +34,7 @@ _QUOTED: Final = 100
 
 
 @final
-@frozen(eq=False)
+@frozen(eq=False, repr=False)
 class Validator:
     """A JSON Schema, compiled."""
 
@@ -119,7 +119,7 @@ def _members(value: Any) -> Iterable[Any]:
 _Schema: TypeAlias = Any
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class _Seen:
     """Which members of a value a schema has evaluated, for the `unevaluated` keywords."""
 
@@ -136,7 +136,7 @@ _Request: TypeAlias = tuple[_Schema, JsonValue, Place, Report, tuple[Resource, .
 _Evaluation: TypeAlias = Generator[_Request, Any, _Seen]
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class _Running:
     """An evaluation under way."""
 

@@ -28,7 +28,7 @@ LOSSY = "tool result must be losslessly JSON-serializable"
 """What a wrapper's result or a review decision is told that JSON would not keep whole (`MA-16`)."""
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class Decided:
     """A result that no later phase but those on its path can change."""
 

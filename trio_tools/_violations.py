@@ -46,7 +46,7 @@ class Violations(ValueError):  # noqa: N818  (what is wrong, not yet whose error
 
 
 @final
-@define(eq=False)
+@define(eq=False, repr=False)
 class Place:
     """Where in a document a value is: ``a.b[1].c``.
 
@@ -90,7 +90,7 @@ def _said_by(error: Exception) -> str:
 
 
 @final
-@define(eq=False)
+@define(eq=False, repr=False)
 class Report:
     """Collects violations; `root` is what the root of the document is called: ``arguments`` or ``value``.
 
