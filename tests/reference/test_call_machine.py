@@ -4,22 +4,31 @@ Nothing is asserted while a program runs: it runs whole, in one `trio.run`, once
 prints the rules that wrote the program and the program itself, which can be pasted.
 """
 
+from typing import Literal
+
 from attrs import evolve
 from hypothesis import HealthCheck, event, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
+from trio_tools.reference._call_predict import instants
 from trio_tools.reference._call_strategies import call_parts
 from trio_tools.reference.calls import (
     Ambient,
     ApproverScript,
+    At,
     CallProgram,
     CallSpec,
     CancelAt,
     CancelAtStep,
+    Defer,
     GateScript,
     GuardScript,
+    Lift,
+    MoveDeadline,
     Proceed,
+    Register,
+    Restrict,
     ReviewScript,
     ToolScript,
     Unregister,
@@ -28,25 +37,62 @@ from trio_tools.reference.calls import (
 )
 
 LEAVES = ("b", "c")
+TOOLS = ("a", *LEAVES)
 seconds = st.integers(1, 30)
+layers = st.integers(0, 1)
 
 
 class CallMachine(RuleBasedStateMachine):
     """Registers, wraps, calls and cancels; what follows is compared with what must follow."""
 
     program: CallProgram
+    now: int
 
     @initialize(outer=call_parts(lambda maker: maker.tool("a", LEAVES)))
     def register_the_tools(self, outer: ToolScript) -> None:
-        self.program = CallProgram((outer, *map(ToolScript, LEAVES)), ())
+        self.program = CallProgram((outer, *map(ToolScript, LEAVES)), (), layers=2)
+        self.now = 1
 
-    @rule(index=st.integers(0, 1), leaf=call_parts(lambda maker: maker.tool("leaf", ())))
-    def redefine_an_inner_tool(self, index: int, leaf: ToolScript) -> None:
-        tools = list(self.program.tools)
-        tools[index + 1] = evolve(leaf, name=LEAVES[index])
-        self.program = evolve(self.program, tools=tuple(tools))
+    def happens(self, action: MoveDeadline | Unregister | Register | Restrict | Lift) -> None:
+        self.program = evolve(self.program, events=(*self.program.events, At(self.now, action)))
 
-    @rule(name=st.sampled_from(("a", *LEAVES)), where=st.sampled_from(("b", "c")))
+    @rule()
+    def advance_to_the_next_event(self) -> None:
+        """Move on to the next time at which something happens in what is written so far."""
+        self.now = next((int(at) for at in instants(self.program) if at > self.now), self.now + 1)
+
+    @rule(by=seconds)
+    def advance(self, by: int) -> None:
+        self.now += by
+
+    @rule(name=st.sampled_from(LEAVES), layer=layers, timeout=st.none() | seconds)
+    def register_another_of_the_name_in_the_layer(self, name: str, layer: int, timeout: int | None) -> None:
+        tools = [tool for tool in self.program.tools if (tool.name, tool.layer) != (name, layer)]
+        made = ToolScript(name, (Defer(f"layer {layer}"),), timeout=timeout, layer=layer)
+        self.program = evolve(self.program, tools=(*tools, made))
+
+    @rule(name=st.sampled_from(TOOLS), allow=st.booleans())
+    def restrict_the_layer(self, name: str, allow: bool) -> None:
+        self.happens(Restrict((name,), allow))
+
+    @rule()
+    def lift_the_last_restriction(self) -> None:
+        self.happens(Lift())
+
+    @rule(name=st.sampled_from(TOOLS), layer=layers, back=st.booleans())
+    def unregister_a_tool_or_register_it_again(self, name: str, layer: int, back: bool) -> None:
+        self.happens(Register(name, layer) if back else Unregister(name, layer))
+
+    @rule(by=seconds)
+    def move_the_deadline_of_the_running_calls(self, by: int) -> None:
+        self.happens(MoveDeadline(by))
+
+    @rule(leaf_name=st.sampled_from(LEAVES), leaf=call_parts(lambda maker: maker.tool("leaf", ())))
+    def redefine_an_inner_tool(self, leaf_name: str, leaf: ToolScript) -> None:
+        tools = [tool for tool in self.program.tools if (tool.name, tool.layer) != (leaf_name, 0)]
+        self.program = evolve(self.program, tools=(*tools, evolve(leaf, name=leaf_name)))
+
+    @rule(name=st.sampled_from(TOOLS), where=st.sampled_from(LEAVES))
     def unregister_a_tool_from_a_body(self, name: str, where: str) -> None:
         tools = tuple(
             evolve(tool, body=(Unregister(name), *tool.body)) if tool.name == where else tool
@@ -62,9 +108,9 @@ class CallMachine(RuleBasedStateMachine):
     def add_the_gate(self, gate: GateScript, approver: ApproverScript | None) -> None:
         self.program = evolve(self.program, gates=(gate,), approver=approver)
 
-    @rule(guard=call_parts(lambda maker: maker.guard()))
-    def add_a_guard(self, guard: GuardScript) -> None:
-        self.program = evolve(self.program, guards=(*self.program.guards, guard))
+    @rule(guard=call_parts(lambda maker: maker.guard()), layer=layers)
+    def add_a_guard(self, guard: GuardScript, layer: int) -> None:
+        self.program = evolve(self.program, guards=(*self.program.guards, evolve(guard, layer=layer)))
 
     @precondition(lambda self: len(self.program.wrappers) < 2)
     @rule(wrapper=call_parts(lambda maker: maker.wrapper(1)))
@@ -73,11 +119,12 @@ class CallMachine(RuleBasedStateMachine):
         self.program = evolve(self.program, wrappers=(*wrappers, evolve(wrapper, name=f"w{len(wrappers)}")))
 
     @precondition(lambda self: len(self.program.wrappers) < 2)
-    @rule(timeout=seconds, finish=st.sampled_from(("last", "translate")))
-    def add_a_wrapper_with_a_deadline(self, timeout: int, finish: str) -> None:
+    @rule(timeout=seconds, finish=st.sampled_from(("last", "translate")), layer=layers)
+    def add_a_wrapper_with_a_deadline(
+        self, timeout: int, finish: Literal["last", "translate"], layer: int
+    ) -> None:
         wrappers = self.program.wrappers
-        script = (Proceed(timeout=timeout),)
-        wrapper = WrapperScript(script, finish, f"w{len(wrappers)}")  # pyright: ignore[reportArgumentType]
+        wrapper = WrapperScript((Proceed(timeout=timeout),), finish, f"w{len(wrappers)}", layer=layer)
         self.program = evolve(self.program, wrappers=(*wrappers, wrapper))
 
     @precondition(lambda self: not self.program.reviewers)
@@ -95,14 +142,16 @@ class CallMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: len(self.program.calls) < 3)
     @rule(
-        name=st.sampled_from(("a", *LEAVES)), arguments=st.sampled_from(("fine", "fine", "invalid", "lossy"))
+        name=st.sampled_from(TOOLS),
+        arguments=st.sampled_from(("fine", "fine", "invalid", "lossy")),
+        layer=layers,
     )
-    def start_a_call(self, name: str, arguments: str) -> None:
-        call = CallSpec(name, arguments)  # pyright: ignore[reportArgumentType]
+    def start_a_call(self, name: str, arguments: Literal["fine", "invalid", "lossy"], layer: int) -> None:
+        call = CallSpec(name, arguments, layer=layer)
         self.program = evolve(self.program, calls=(*self.program.calls, call))
 
     @rule(fail_fast=st.booleans(), max_parallel=st.integers(1, 3), safe=st.booleans())
-    def make_it_a_batch(self, fail_fast: bool, max_parallel: int, safe: bool) -> None:
+    def start_a_batch(self, fail_fast: bool, max_parallel: int, safe: bool) -> None:
         self.program = evolve(
             self.program,
             mode="batch",
@@ -112,9 +161,9 @@ class CallMachine(RuleBasedStateMachine):
         )
 
     @precondition(lambda self: len(self.program.cancels) < 2)
-    @rule(at=seconds)
-    def cancel_at_a_time(self, at: int) -> None:
-        self.program = evolve(self.program, cancels=(*self.program.cancels, CancelAt(at)))
+    @rule()
+    def cancel_now(self) -> None:
+        self.program = evolve(self.program, cancels=(*self.program.cancels, CancelAt(self.now)))
 
     @precondition(lambda self: len(self.program.cancels) < 2)
     @rule(step=st.integers(1, 10))

@@ -3,7 +3,8 @@
 import pytest
 from attrs import evolve
 
-from trio_tools.reference._call_predict import predict
+from trio_tools.reference._call_cases import layers
+from trio_tools.reference._call_predict import instants, predict
 from trio_tools.reference._call_program import (
     Action,
     Ambient,
@@ -490,6 +491,24 @@ def test_a_request_from_outside_may_come_too_late_at_the_instant_of_an_own_sourc
     assert other == [{"ambient"}, {name}, {"ambient"}, {"caller"}]
 
 
+@pytest.mark.rule("SC-9", "SC-14")
+def test_a_request_from_outside_after_an_own_source_may_be_observed_at_the_end_of_the_body() -> None:
+    program = CallProgram(
+        (ToolScript("a", (Shielded(8),)),),
+        (CallSpec("a"),),
+        wrappers=(WrapperScript((Proceed(timeout=2), Sleep(8)), "success"),),
+        inner=Ambient(),
+        cancels=(CancelAt(3, "inner"),),
+    )
+
+    assert {trace.published[0].cause for trace in traces(program)} == {
+        # Whether a cancelled result counts as the latest failure of WR-18 is open too.
+        Cause("deadline", "w", 2, 2),
+        Cause("ambient", "ambient", 3, 3),
+        Cause("ambient", "ambient", 3, 8),
+    }
+
+
 def test_a_scope_that_a_wrapper_opens_is_ambient_by_name_of_the_wrapper() -> None:
     program = run(SLOW, wrappers=(WrapperScript((Proceed(lexical=3),)),))
 
@@ -517,6 +536,51 @@ def test_a_failing_neighbour_cancels_what_runs_and_skips_the_rest() -> None:
     assert second == Published("c1", "failed", "TOOL_ERROR", "raised")
     # The place of `b` is free only once the batch knows that it failed.
     assert third == Published("c2", "cancelled", BEFORE, "not_dispatched", sibling)
+
+
+@pytest.mark.rule("LA-2", "LA-7", "LA-9", "NE-2")
+def test_a_layer_has_tools_hooks_and_restrictions_of_its_own() -> None:
+    """What the rule book says about each case is written out; the vectors hold the same cases."""
+    expected = {
+        "both-through-each": [("c0", None, ("farther", "x")), ("c1", None, ("nearer",))],
+        "both-nested-through-1": [("c0/a", None, ("nearer",)), ("c0", None, ("nearer",))],
+        "below-nested-through-0": [("c0/a", "UNKNOWN_TOOL", ()), ("c0", None, ())],
+        "hooks-of-the-registry-stand-outside": [
+            ("c0", None, ("farther", "x", "w1", "w1", "w0", "below")),
+            ("c1", None, ("farther", "x", "w0")),
+        ],
+        "denied-inherited": [("c0", "UNKNOWN_TOOL", ()), ("c1", None, ("farther", "x"))],
+        "denied-own": [("c0", None, ("nearer",)), ("c1", "UNKNOWN_TOOL", ())],
+        "nothing-allowed-inherited": [("c0", "UNKNOWN_TOOL", ()), ("c1", None, ("farther", "x"))],
+    }
+    found = {
+        name: [(result.call, result.code, result.contexts) for result in traces(program)[0].published]
+        for _, name, program in layers()
+        if name in expected
+    }
+
+    assert found == expected
+
+
+@pytest.mark.rule("LA-6", "LA-10")
+def test_what_happens_to_a_layer_counts_at_dispatch_and_spares_the_body() -> None:
+    expected = {
+        "denied-while-gates-wait": "UNKNOWN_TOOL",
+        "lifted-while-gates-wait": None,
+        "one-of-two-lifted": "UNKNOWN_TOOL",
+        "comes-under-a-deny": None,
+        "comes-under-an-allow": "UNKNOWN_TOOL",
+        "hidden-by-a-nearer-one-while-the-body-runs": None,
+    }
+    found = {name: only(program).code for _, name, program in layers() if name in expected}
+
+    assert found == expected
+
+
+def test_the_instants_of_a_program_are_the_times_at_which_something_happens() -> None:
+    program = run(SLOW, calls=2, cancels=(CancelAt(11),), scopes=(ScopeSpec(timeout=13),))
+
+    assert instants(program) == (0, 8, 11)
 
 
 @pytest.mark.rule("BA-12")

@@ -28,6 +28,7 @@ NAMES = [
     "batch.json",
     "classification.json",
     "drawn.json",
+    "layers.json",
     "nested.json",
     "registrations.json",
     "timeouts.json",

@@ -1,6 +1,6 @@
 """The scripts of a program on the real runtime: one method carries out one list of actions."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import cache
 from typing import TypeAlias, final
 
@@ -9,7 +9,7 @@ import trio.lowlevel
 import trio.testing
 from attrs import define, field
 
-from trio_tools import CallScope, Registration, ToolError
+from trio_tools import CallScope, Layer, Registration, Tool, ToolError
 
 from . import _call_program as p
 
@@ -64,17 +64,22 @@ class Actor:
     Attributes:
         stray: a ``Cancelled`` that belongs to nothing in the run.
         steps: how many actions were begun.
-        register: registers a tool of the program by name, and keeps its registration.
+        layers: the layers of the registry, the registry first.
+        registrations: of tools, by layer and name.
+        restrictions: of each layer, in the order in which they were added.
+        tools: makes the tools of the program, by layer and name.
     """
 
     program: p.CallProgram
     clock: trio.testing.MockClock
     scopes: list[CallScope] = field(factory=list[CallScope])
     ambients: dict[str, trio.CancelScope] = field(factory=dict[str, trio.CancelScope])
-    registrations: dict[str, Registration] = field(factory=dict[str, Registration])
+    layers: list[Layer] = field(factory=list[Layer])
+    registrations: dict[tuple[int, str], Registration] = field(factory=dict[tuple[int, str], Registration])
+    restrictions: list[list[Registration]] = field(factory=list[list[Registration]])
     steps: int = 0
     stray: trio.Cancelled = field(factory=_foreign)
-    register: Callable[[str], None] = field(init=False)
+    tools: Mapping[tuple[int, str], Tool] = field(factory=dict[tuple[int, str], Tool])
 
     def cancel(self, target: p.Target) -> None:
         """Carry out a request to cancel, now."""
@@ -114,7 +119,7 @@ class Actor:
                         await self.carry_out(last, bound)
                 case p.Hold() | p.CancelCaller() | p.Fail() | p.Stray():
                     self.act(action)
-                case p.MoveDeadline() | p.Unregister() | p.Register():
+                case p.MoveDeadline() | p.Unregister() | p.Register() | p.Restrict() | p.Lift():
                     self.act(action)
                 case _:
                     await bound(action)
@@ -125,6 +130,11 @@ class Actor:
             self.step()
             self.act(action)
 
+    def register(self, key: tuple[int, str]) -> None:
+        """Register a tool of the program in its layer, if it is not registered."""
+        if key in self.tools and key not in self.registrations:
+            self.registrations[key] = self.layers[key[0]].register(self.tools[key])
+
     def act(self, action: p.Action) -> None:
         """Carry out an action that does not wait."""
         match action:
@@ -134,12 +144,18 @@ class Actor:
                 self.cancel(scope)
             case p.MoveDeadline(seconds, scope):
                 self.scopes[scope].deadline = trio.current_time() + seconds
-            case p.Unregister(tool):
-                if tool in self.registrations:
-                    self.registrations.pop(tool).close()
-            case p.Register(tool):
-                if tool not in self.registrations:
-                    self.register(tool)
+            case p.Unregister(tool, layer):
+                if (layer, tool) in self.registrations:
+                    self.registrations.pop((layer, tool)).close()
+            case p.Register(tool, layer):
+                self.register((layer, tool))
+            case p.Restrict(tools, allow, layer):
+                inherited = [tool for tool in tools if self.layers[layer - 1].get(tool) is not None]
+                names = {"allow" if allow else "deny": inherited}
+                self.restrictions[layer].append(self.layers[layer].restrict(**names))
+            case p.Lift(layer):
+                if self.restrictions[layer]:
+                    self.restrictions[layer].pop().close()
             case p.Fail(code):
                 raise error_of(code)
             case p.Stray():

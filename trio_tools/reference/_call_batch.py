@@ -41,7 +41,7 @@ class Batch:
         """Run the batch; raises `Cancelled` by `BA-12`."""
         kernel = self.life.world.kernel
         for call in self.calls:
-            tool = self.life.bench.visible(call.tool)
+            tool = self.life.bench.visible(call)
             call.batched, call.finalizer = True, None if tool is None else tool.finalizer
         kernel.spawn(self.commit(), self.node)
         for index, call in enumerate(self.calls):
@@ -111,7 +111,7 @@ class Batch:
 
     def parallel(self, call: Call) -> bool:
         """Whether the call may overlap its neighbours (`BA-2`)."""
-        tool = self.life.bench.visible(call.tool)
+        tool = self.life.bench.visible(call)
         return tool is not None and tool.parallel and call.arguments != "lossy"
 
     def overlap(self, index: int, call: Call) -> Flow[None]:

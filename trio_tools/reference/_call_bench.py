@@ -10,13 +10,13 @@ select the ruling.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Container
+from collections.abc import Callable, Iterable
 from typing import NoReturn, final
 
 from attrs import define, evolve, field
 
 from . import _call_program as p
-from ._call_script import World
+from ._call_script import HIDDEN, World
 from ._call_tables import CLASSIFICATION, Cell, Column, Published, Verdict, permits_result
 from ._call_time import Broke, Cause, Flow, Kernel, Node, Source
 
@@ -64,6 +64,7 @@ class Call:
 
     Attributes:
         path: ``c0``, or ``c0/name`` for a nested call.
+        layer: the number of the layer it is executed through (`NE-2`).
         entry: what governs the task at the entry: the ambient scopes, for `CA-1`.
         sibling: what a failing neighbour of a batch cancels (`BA-11`).
         batched: whether it is one of a batch.
@@ -85,6 +86,7 @@ class Call:
     arguments: p.Arguments
     scope: Source
     entry: Node
+    layer: int = 0
     sibling: Source = field(factory=lambda: Source("batch", "sibling"))
     finalizer: p.FinalizerScript | None = None
     batched: bool = False
@@ -161,10 +163,11 @@ class Bench:
         """The time."""
         return self.kernel.now
 
-    def visible(self, name: str) -> p.ToolScript | None:
-        """Look ``name`` up afresh (`LA-4`, `BO-1`)."""
-        self.kernel.reads(name)
-        return self.program.tool(name) if name in self.world.registered else None
+    def visible(self, call: Call) -> p.ToolScript | None:
+        """Look its tool up afresh (`LA-4`, `BO-1`)."""
+        self.kernel.reads(call.tool)
+        self.kernel.reads(HIDDEN)
+        return self.world.visible(call.tool, call.layer)
 
     def caller(
         self,
@@ -173,13 +176,13 @@ class Bench:
         node: Node | None = None,
         since: float | None = None,
         keep: bool = True,
-        ties: Container[float] = (),
+        fired: Iterable[float] = (),
     ) -> Cause | None:
         """Answer CA-1 at this moment: the first cause of the caller's cancellation, or None.
 
-        ``since`` is when observation began, for a phase in which it is continuous (`SC-14`), except for
-        what is asked for at one of ``ties``. The ambient cause is kept once observed, unless another call
-        asks. At a tie each time of asking may name another.
+        ``since`` is when observation began, for a phase in which it is continuous (`SC-14`) until one of
+        the sources of the delegation has ``fired``. The ambient cause is kept once observed, unless another
+        call asks. At a tie each time of asking may name another.
         """
         self.kernel.looks((call.scope, call.sibling))
         now = self.now
@@ -192,7 +195,7 @@ class Bench:
             return None
         # WR-8: a shield between here and the entry hides them.
         visible = call.entry in (node or self.kernel.current.node).visible
-        ambient = call.ambient or (self._observed(call, since, ties) if visible else None)
+        ambient = call.ambient or (self._observed(call, since, fired) if visible else None)
         if keep:
             call.ambient = ambient
         known = [*call.scope.causes(self.now), *call.sibling.causes(self.now)]
@@ -207,7 +210,7 @@ class Bench:
         candidates = list(dict.fromkeys(cause for cause in causes if cause.since <= certain))
         return candidates[self.kernel.choices.pick(len(candidates))]
 
-    def _observed(self, call: Call, since: float | None, ties: Container[float] = ()) -> Cause | None:
+    def _observed(self, call: Call, since: float | None, fired: Iterable[float] = ()) -> Cause | None:
         """Return the ambient cause as `SC-9` and `NE-4` state it, if ambient scopes are cancelled."""
         ambient = call.entry
         if not ambient.cancelled(self.now):
@@ -232,10 +235,11 @@ class Bench:
             found.append(Cause("ambient", "ambient", passed, until))
         elif asked <= self.now:
             last = self.now if since is None else max(asked, since)
-            # SC-14 lets the runtime learn of it from the one interruption of a task that waits for the body.
-            # What a source of the delegation interrupts at that very instant is not interrupted again: there,
-            # and only there, it may be observed as late as at this check, and WR-6 then names the source.
-            if last < self.now and last in ties and self.kernel.choices.pick(2):
+            # SC-14: the runtime learns of it when the task that waits for the body is interrupted, once. If a
+            # source of the delegation has interrupted that task by then, it may be observed as late as at
+            # this check; and if that was at the very instant, WR-6 may name the source.
+            interrupted = any(at <= last for at in fired)
+            if last < self.now and interrupted and self.kernel.choices.pick(2):
                 last = self.now
             found.append(Cause("ambient", "ambient", min(asked, last), last))
         return min(found, key=lambda cause: cause.until) if found else None
@@ -256,8 +260,8 @@ class Bench:
             if link.role == "wrapper" and link.owner is call
             for source in link.sources
         ]
-        ties = [cause.until for source in (*added, *lexical) for cause in source.causes(self.now)]
-        caller = self.caller(call, node=node, since=since, keep=keep, ties=ties)
+        fired = [cause.until for source in (*added, *lexical) for cause in source.causes(self.now)]
+        caller = self.caller(call, node=node, since=since, keep=keep, fired=fired)
         best: First | None = None if caller is None else (caller, None)
         self.kernel.looks(added)
         for source in added:

@@ -20,7 +20,7 @@ def dispatched(bench: Bench, call: Call, added: tuple[Source, ...]) -> Flow[Verd
     bench.marked(call, OUTER if call.delegated else INNER)
     call.delegated = True
     call.settled = None if first is None else first[0]
-    tool = bench.visible(call.tool)
+    tool = bench.visible(call)
     if first is not None:
         if call.row == INNER:
             bench.count(INNER, Column.SUCCESS, first[0].kind)
@@ -193,6 +193,7 @@ class Body:
             arguments=action.arguments,
             scope=self.call.scope,
             entry=self.bench.kernel.current.node,
+            layer=self.call.layer,
         )
         try:
             verdict = yield from self.bench.nest(inner)

@@ -11,7 +11,7 @@ from attrs import evolve
 
 from . import _call_program as p
 
-__all__ = ["KINDS", "Case", "batches", "nested", "phases", "registrations", "timeouts"]
+__all__ = ["KINDS", "Case", "batches", "layers", "nested", "phases", "registrations", "timeouts"]
 
 Case = tuple[str, str, p.CallProgram]
 """The rule that a program is about, its name, and the program."""
@@ -186,6 +186,73 @@ def registrations() -> Iterator[Case]:
     hidden = evolve(slow, hidden=True)
     late = p.GateScript((p.Register("a"),), "allow")
     yield "LA-4", "registered-while-the-gates-are-asked", _program(hidden, gates=(late,))
+
+
+def layers() -> Iterator[Case]:
+    """Yield who sees which tool and which hooks run, in a registry with a child layer."""
+    farther = p.ToolScript("a", (p.Defer("farther"), *_SLOW))
+    nearer = p.ToolScript("a", (p.Defer("nearer"),), layer=1)
+    enclosing = p.ToolScript("n", (p.Nested("a"),))
+    above, below = (p.CallSpec("a", layer=number) for number in (0, 1))
+    for name, tools in (("above", (farther,)), ("below", (nearer,)), ("both", (farther, nearer))):
+        yield "LA-2", f"{name}-through-each", _program(*tools, calls=(above, below), layers=2)
+        for number in (0, 1):
+            yield (
+                "NE-2",
+                f"{name}-nested-through-{number}",
+                _program(enclosing, *tools, calls=(p.CallSpec("n", layer=number),), layers=2),
+            )
+    hooks = _program(
+        farther,
+        calls=(below, above),
+        layers=2,
+        wrappers=tuple(
+            p.WrapperScript(finish="context", name=f"w{number}", layer=number) for number in (1, 0, 1)
+        ),
+        reviewers=(p.ReviewScript((), "accept", "below", layer=1), p.ReviewScript((), "delegate")),
+    )
+    yield "LA-7", "hooks-of-the-registry-stand-outside", hooks
+    deny, allow, nothing = p.Restrict(("a",)), p.Restrict(("a",), allow=True), p.Restrict((), allow=True)
+    for name, restrictions in (
+        ("denied", (deny,)),
+        ("allowed", (allow,)),
+        ("nothing-allowed", (nothing,)),
+        ("allowed-and-denied", (allow, deny)),
+    ):
+        for tools in (farther,), (nearer,):
+            whose = "own" if tools[0].layer else "inherited"
+            yield (
+                "LA-9",
+                f"{name}-{whose}",
+                _program(*tools, calls=(below, above), layers=2, restrictions=restrictions),
+            )
+    waits = p.GateScript((p.Sleep(8),), "allow")
+    for name, restrictions, events in (
+        ("denied-while-gates-wait", (), (deny,)),
+        ("lifted-while-gates-wait", (deny,), (p.Lift(),)),
+        ("one-of-two-lifted", (deny, deny), (p.Lift(),)),
+        ("comes-under-a-deny", (p.Restrict(("n",)),), (p.Register("a"),)),
+        ("comes-under-an-allow", (p.Restrict(("n",), allow=True),), (p.Register("a"),)),
+    ):
+        yield (
+            "LA-10",
+            name,
+            _program(
+                evolve(farther, hidden=events[0] == p.Register("a")),
+                enclosing,
+                calls=(below,),
+                layers=2,
+                gates=(waits,),
+                restrictions=restrictions,
+                events=tuple(p.At(4, event) for event in events),
+            ),
+        )
+    late = p.At(4, p.Register("a", layer=1))
+    hiding = _program(
+        farther, evolve(nearer, hidden=True), calls=(below,), layers=2, gates=(waits,), events=(late,)
+    )
+    yield "LA-2", "hidden-by-a-nearer-one-while-gates-wait", hiding
+    yield "LA-6", "hidden-by-a-nearer-one-while-the-body-runs", evolve(hiding, gates=())
 
 
 def batches() -> Iterator[Case]:

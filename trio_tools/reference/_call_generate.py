@@ -62,8 +62,13 @@ def generated(draws: Draws) -> p.CallProgram:
     """Return a program that means something: each action stands where it may stand."""
     if draws.chance(40):
         return _aimed(draws)
-    program = Maker(draws, ties=draws.chance(10)).program()
-    return _with_tie(draws, program) if draws.chance(5) else program
+    maker = Maker(draws, ties=draws.chance(10))
+    program = maker.program()
+    if draws.chance(5):
+        program = _with_tie(draws, program)
+    if draws.chance(15):
+        program = maker.layered(program)
+    return evolve(program, events=maker.events(program)) if draws.chance(10) else program
 
 
 def _with_tie(draws: Draws, program: p.CallProgram) -> p.CallProgram:
@@ -395,6 +400,74 @@ class Maker:
             max_parallel=draws.choose((10, 1, 2)) if mode == "batch" else 10,
             fail_fast=mode == "batch" and draws.chance(40),
         )
+
+    def layered(self, program: p.CallProgram) -> p.CallProgram:
+        """Spread tools and hooks of ``program`` over layers, which hide some of them."""
+        draws = self.draws
+        layers = draws.choose((2, 2, 3))
+
+        def somewhere() -> int:
+            return draws.integer(0, layers - 1)
+
+        def spread(hooks: tuple[p.Hook, ...]) -> tuple[p.Hook, ...]:
+            return tuple(evolve(hook, layer=somewhere()) for hook in hooks)
+
+        tools = tuple(evolve(tool, layer=somewhere()) for tool in program.tools)
+        if draws.chance(40):
+            # One of the same name is nearer, or farther.
+            other = draws.choose(tools)
+            twin = evolve(self.tool(other.name, ()), layer=(other.layer + 1) % layers)
+            tools = (*tools, twin)
+        restrictions = tuple(
+            self.restriction(layers, draws.choose(self.tools)) for _ in range(draws.choose((0, 1, 1, 2)))
+        )
+        # Mostly through the innermost, which sees most.
+        calls = tuple(
+            evolve(call, layer=layers - 1 if draws.chance(70) else somewhere()) for call in program.calls
+        )
+        moved = evolve(
+            program,
+            tools=tools,
+            calls=calls,
+            gates=spread(program.gates),
+            guards=spread(program.guards),
+            wrappers=spread(program.wrappers),
+            reviewers=spread(program.reviewers),
+            observers=spread(program.observers),
+            layers=layers,
+            restrictions=restrictions,
+        )
+        return evolve(moved, events=self.events(moved)) if draws.chance(50) else moved
+
+    def restriction(self, layers: int, name: str) -> p.Restrict:
+        """Return a restriction of one of the layers that inherit, about a tool of that name."""
+        return p.Restrict((name,), self.draws.chance(40), self.draws.integer(1, layers - 1))
+
+    def events(self, program: p.CallProgram) -> tuple[p.At, ...]:
+        """Return what happens to ``program`` from outside while it runs."""
+        return tuple(
+            p.At(self.moment(self.draws.choose((1, 4)), far=3), self.event(program))
+            for _ in range(self.draws.choose((1, 1, 2)))
+        )
+
+    def event(self, program: p.CallProgram) -> p.Happening:
+        """Return one thing that may happen."""
+        draws = self.draws
+        kinds = ["move", "unregister", "register"]
+        if program.layers > 1:
+            kinds += ["restrict", "restrict", "lift"]
+        tool = draws.choose(program.tools)
+        match draws.choose(kinds):
+            case "unregister":
+                return p.Unregister(tool.name, tool.layer)
+            case "register":
+                return p.Register(tool.name, tool.layer)
+            case "restrict":
+                return self.restriction(program.layers, tool.name)
+            case "lift":
+                return p.Lift(draws.integer(1, program.layers - 1))
+            case _:
+                return p.MoveDeadline(self.moment(4, far=3), draws.integer(0, len(program.scopes) - 1))
 
     def scope(self, number: int) -> p.ScopeSpec:
         """Return call scope ``number``."""

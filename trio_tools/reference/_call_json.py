@@ -61,10 +61,13 @@ _TAGGED: Final[dict[str, type]] = {
         p.Return,
         p.Unregister,
         p.Register,
+        p.Restrict,
+        p.Lift,
         p.Consult,
         p.Proceed,
         p.CancelAt,
         p.CancelAtStep,
+        p.At,
     )
 }
 

@@ -61,7 +61,7 @@ class Life:
         """
         bench = self.bench
         call.entered = self.world.kernel.now
-        tool = bench.visible(call.tool)
+        tool = bench.visible(call)
         finalizer = None if tool is None else tool.finalizer
         # MA-1 captures it at entry; whether that is the batch's or the call's own is open.
         if finalizer is call.finalizer or not call.batched or self.world.kernel.choices.pick(2):
@@ -145,7 +145,8 @@ class Life:
                 verdict.concludes,
             )
         )
-        for observer in self.world.program.observers:
+        program = self.world.program
+        for observer in program.through(program.observers, call.layer):
             try:
                 at_once(Stage(self.world, nowhere).carry_out(observer.script))
             except (Broke, Cancelled):

@@ -44,9 +44,10 @@ def _escaped(bench: Bench, call: Call, row: str) -> Decided:
 
 def _gate(bench: Bench, call: Call, index: int) -> Flow[str]:
     """Ask gate number ``index`` and, if it delegates, the rest of the chain (`GA-1`, `LA-7`)."""
-    if index == len(bench.program.gates):
+    gates = bench.program.through(bench.program.gates, call.layer)
+    if index == len(gates):
         return "allow"
-    script = bench.program.gates[index]
+    script = gates[index]
     if script.only and call.tool not in script.only:
         return (yield from _gate(bench, call, index + 1))
 
@@ -87,7 +88,7 @@ def _approved(bench: Bench, call: Call) -> Flow[Decided | None]:
 
 def _guarded(bench: Bench, call: Call, row: str) -> Decided | None:
     """Ask every guard in turn (`GA-10`), then CA-1 (`GA-14`); None when all passed."""
-    for guard in bench.program.guards:
+    for guard in bench.program.through(bench.program.guards, call.layer):
         if guard.only and call.tool not in guard.only:
             continue
         try:

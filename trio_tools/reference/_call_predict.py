@@ -14,7 +14,7 @@ from ._call_script import World
 from ._call_tables import Cell, Published, Trace, permits
 from ._call_time import Cancelled, Choices, Flow, Kernel, Node, Source, explored
 
-__all__ = ["Explanation", "Prediction", "explain", "predict", "predictions"]
+__all__ = ["Explanation", "Prediction", "explain", "instants", "predict", "predictions"]
 
 LIMIT = 512
 """How many orders are explored before a prediction is called incomplete."""
@@ -48,10 +48,14 @@ class Run:
         """Make the calls as the program's mode says."""
         program, kernel = self.life.world.program, self.life.world.kernel
         calls = [
-            Call(f"c{number}", spec.tool, spec.arguments, self.life.world.scopes[spec.scope], node)
+            Call(
+                f"c{number}", spec.tool, spec.arguments, self.life.world.scopes[spec.scope], node, spec.layer
+            )
             for number, spec in enumerate(program.calls)
         ]
         if program.mode == "batch":
+            for call in calls:
+                call.layer = calls[0].layer
             self.batch = Batch(self.life, calls, node, program.max_parallel, fail_fast=program.fail_fast)
             try:
                 yield from self.batch.run()
@@ -77,18 +81,20 @@ class Run:
         else:
             self.ends.append((call.path, "returned"))
 
+    def happen(self, event: p.At) -> Flow[None]:
+        """Let something happen at its time, in a task of its own."""
+        yield from self.life.world.kernel.sleep(event.at)
+        self.life.world.happen(event.action)
+
     def request(self, cancel: p.CancelAt) -> Flow[None]:
         """Cancel what is to be cancelled at a time, from a task of its own."""
         yield from self.life.world.kernel.sleep(cancel.at)
         self.life.world.cancel(cancel.target)
 
 
-def _run(
-    program: p.CallProgram, choices: Choices, follows: tuple[Published, ...] | None = None
-) -> tuple[Trace, Counter[Cell]]:
+def _prepared(program: p.CallProgram, choices: Choices, follows: tuple[Published, ...] | None = None) -> Run:
     kernel = Kernel(choices)
     world = World(program, kernel)
-    world.registered.update(tool.name for tool in program.tools if not tool.hidden)
     life = Life(world)
     life.bench.follows = follows
     free = Node(None)
@@ -111,9 +117,26 @@ def _run(
     for cancel in program.cancels:
         if isinstance(cancel, p.CancelAt):
             kernel.spawn(run.request(cancel), free)
-    kernel.run()
+    for event in program.events:
+        kernel.spawn(run.happen(event), free)
+    return run
+
+
+def _run(
+    program: p.CallProgram, choices: Choices, follows: tuple[Published, ...] | None = None
+) -> tuple[Trace, Counter[Cell]]:
+    run = _prepared(program, choices, follows)
+    run.life.world.kernel.run()
+    bench = run.life.bench
     # Ends of calls made together come in no order of their own.
-    return Trace(tuple(life.bench.published), tuple(sorted(run.ends))), life.bench.cells
+    return Trace(tuple(bench.published), tuple(sorted(run.ends))), bench.cells
+
+
+def instants(program: p.CallProgram) -> tuple[float, ...]:
+    """Return the times at which something happens in ``program``, in one of the permitted orders."""
+    kernel = _prepared(program, Choices()).life.world.kernel
+    kernel.run()
+    return tuple(kernel.instants)
 
 
 def predictions(program: p.CallProgram, *, limit: int = LIMIT) -> Iterator[tuple[Trace, Counter[Cell]]]:

@@ -29,9 +29,10 @@ def reviewed(bench: Bench, call: Call, verdict: Verdict) -> Flow[Verdict]:
 
 def _reviewer(bench: Bench, call: Call, index: int) -> Flow[tuple[str, str | None]]:
     """Ask reviewer ``index`` and, if it delegates, the rest of the chain (`RE-2`, `LA-7`)."""
-    if index == len(bench.program.reviewers):
+    reviewers = bench.program.through(bench.program.reviewers, call.layer)
+    if index == len(reviewers):
         return "accept", None
-    script = bench.program.reviewers[index]
+    script = reviewers[index]
     if script.only and call.tool not in script.only:
         return (yield from _reviewer(bench, call, index + 1))
 
@@ -58,7 +59,7 @@ def _decided(
         case "block":  # RE-6
             return Column.FAILURE, bench.failure(call, "BLOCKED", contexts=more)
         case "value" | "invalid" if verdict.outcome == "ok":
-            if bench.visible(call.tool) is None:  # RE-5
+            if bench.visible(call) is None:  # RE-5
                 return Column.FAILURE, bench.failure(call, "UNKNOWN_TOOL", contexts=accepted.contexts)
             if decision == "value":
                 return column, accepted

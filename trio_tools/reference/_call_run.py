@@ -21,6 +21,7 @@ from attrs import define, field, frozen
 from trio_tools import (
     BatchPolicy,
     ExecutionToken,
+    Layer,
     Registry,
     Tool,
     ToolCall,
@@ -102,24 +103,30 @@ class _Play:
     faults: list[str] = field(factory=list[str])
     paths: dict[ExecutionToken, str] = field(factory=dict[ExecutionToken, str])
     done: set[ExecutionToken] = field(factory=set[ExecutionToken])
-    registry: Registry = field(init=False)
+    scripts: dict[tuple[int, str], p.ToolScript] = field(init=False)
 
     # The run.
 
     async def main(self) -> None:
         _PLAY.set(self)
-        self.registry = self.built()
+        self.build()
         with trio.fail_after(HORIZON):
             async with trio.open_nursery() as nursery:
                 for cancel in self.actor.program.cancels:
                     if isinstance(cancel, p.CancelAt):
                         nursery.start_soon(self.request, cancel)
+                for event in self.actor.program.events:
+                    nursery.start_soon(self.happen, event)
                 await self.calls()
                 nursery.cancel_scope.cancel()
 
     async def request(self, cancel: p.CancelAt) -> None:
         await trio.sleep_until(cancel.at)
         self.actor.cancel(cancel.target)
+
+    async def happen(self, event: p.At) -> None:
+        await trio.sleep_until(event.at)
+        self.actor.act(event.action)
 
     async def calls(self) -> None:
         program, ambients = self.actor.program, self.actor.ambients
@@ -147,10 +154,11 @@ class _Play:
             )
             for number, spec in enumerate(program.calls)
         ]
+        layers = [self.actor.layers[spec.layer] for spec in program.calls]
         if program.mode == "batch":
             policy = BatchPolicy.FAIL_FAST if program.fail_fast else BatchPolicy.COLLECT
             try:
-                results = await self.registry.execute_batch(
+                results = await self.actor.layers[program.calls[0].layer].execute_batch(
                     calls, max_parallel=program.max_parallel, on_failure=policy
                 )
             except trio.Cancelled:
@@ -163,24 +171,24 @@ class _Play:
                 self.returned(call.call_id, result)
         elif program.mode == "together":
             async with trio.open_nursery() as nursery:
-                for call in calls:
-                    nursery.start_soon(self.together, call)
+                for call, layer in zip(calls, layers, strict=True):
+                    nursery.start_soon(self.together, call, layer)
         else:
-            for call in calls:
-                await self.one(call)
+            for call, layer in zip(calls, layers, strict=True):
+                await self.one(call, layer)
 
-    async def one(self, call: ToolCall) -> None:
+    async def one(self, call: ToolCall, layer: Layer) -> None:
         try:
-            result = await self.registry.execute(call)
+            result = await layer.execute(call)
         except trio.Cancelled:
             self.ends.append((call.call_id, "raised"))
             raise
         self.ends.append((call.call_id, "returned"))
         self.returned(call.call_id, result)
 
-    async def together(self, call: ToolCall) -> None:
+    async def together(self, call: ToolCall, layer: Layer) -> None:
         try:
-            await self.one(call)
+            await self.one(call, layer)
         except trio.Cancelled:
             # Let out, it would cancel the other calls through their nursery.
             return
@@ -199,33 +207,36 @@ class _Play:
 
     # Registry and hooks.
 
-    def built(self) -> Registry:
-        program = self.actor.program
+    def build(self) -> None:
+        actor, program = self.actor, self.actor.program
         registry = Registry(
             approver=None if program.approver is None else hooks.approver(self.actor, program.approver)
         )
-
-        def register(name: str) -> None:
-            tool = program.tool(name)
-            made = _tool(tool.name, tool.timeout, tool.parallel, tool.finalizer is not None)
-            self.actor.registrations[name] = registry.register(made)
-
-        self.actor.register = register
-        for tool in program.tools:
+        layers: list[Layer] = [registry]
+        while len(layers) < program.layers:
+            layers.append(layers[-1].layer(f"layer {len(layers)}"))
+        actor.layers, actor.restrictions = layers, [[] for _ in layers]
+        self.scripts = {(tool.layer, tool.name): tool for tool in program.tools}
+        actor.tools = {
+            key: _tool(*key, tool.timeout, tool.parallel, tool.finalizer is not None)
+            for key, tool in self.scripts.items()
+        }
+        for key, tool in self.scripts.items():
             if not tool.hidden:
-                register(tool.name)
+                actor.register(key)
+        for restriction in program.restrictions:
+            actor.act(restriction)
         for gate in program.gates:
-            registry.gate(hooks.gate(self.actor, gate))
+            layers[gate.layer].gate(hooks.gate(actor, gate))
         for guard in program.guards:
-            registry.guard(hooks.guard(self.actor, guard))
+            layers[guard.layer].guard(hooks.guard(actor, guard))
         for wrapper in program.wrappers:
-            registry.wrap(hooks.wrapper(self.actor, wrapper))
+            layers[wrapper.layer].wrap(hooks.wrapper(actor, wrapper))
         for reviewer in program.reviewers:
-            registry.review(hooks.reviewer(self.actor, reviewer))
+            layers[reviewer.layer].review(hooks.reviewer(actor, reviewer))
         registry.observe(self.observed)
         for observer in program.observers:
-            registry.observe(hooks.observer(self.actor, observer))
-        return registry
+            layers[observer.layer].observe(hooks.observer(actor, observer))
 
     def path(self, execution: ToolExecution | ToolContext) -> str:
         if execution.parent is None:
@@ -253,11 +264,10 @@ class _Play:
 
     # Bodies.
 
-    async def body(self, ctx: ToolContext) -> int:
+    async def body(self, layer: int, ctx: ToolContext) -> int:
         self.paths[ctx.token] = self.path(ctx)
-        script = self.actor.program.tool(ctx.name).body
         try:
-            await self.actor.carry_out(script, self.in_body(ctx))
+            await self.actor.carry_out(self.scripts[layer, ctx.name].body, self.in_body(ctx))
         except _Returned as end:
             return 1 if end.valid else cast("int", "bad")
         return 0
@@ -291,8 +301,8 @@ class _Play:
 
         return bound
 
-    def finalize(self, execution: ToolExecution) -> object:
-        script = self.actor.program.tool(execution.name).finalizer
+    def finalize(self, layer: int, execution: ToolExecution) -> object:
+        script = self.scripts[layer, execution.name].finalizer
         assert script is not None
         self.actor.at_once(script.script)
         match script.answer:
@@ -315,21 +325,19 @@ _PLAY: ContextVar[_Play] = ContextVar("the run that a scripted tool belongs to")
 _ARGUMENTS: dict[str, object] = {"fine": {"n": 1}, "invalid": {"n": "one"}, "lossy": {"n": math.nan}}
 
 
-async def _scripted(n: int, *, ctx: ToolContext) -> int:  # noqa: ARG001
-    """Carry out the script of the tool that was called."""
-    return await _PLAY.get().body(ctx)
-
-
-def _finalize(execution: ToolExecution, _result: ToolResult) -> object:
-    return _PLAY.get().finalize(execution)
-
-
 @lru_cache(maxsize=4096)
-def _tool(name: str, timeout: int | None, parallel: bool, finalized: bool) -> Tool:
+def _tool(layer: int, name: str, timeout: int | None, parallel: bool, finalized: bool) -> Tool:
+    async def scripted(n: int, *, ctx: ToolContext) -> int:  # noqa: ARG001
+        """Carry out the script of this tool in the run that is under way."""
+        return await _PLAY.get().body(layer, ctx)
+
+    def finalize(execution: ToolExecution, _result: ToolResult) -> object:
+        return _PLAY.get().finalize(layer, execution)
+
     return Tool.from_function(
-        _scripted,
+        scripted,
         name=name,
         timeout=timeout,
         concurrency_safe=parallel,
-        finalize=_finalize if finalized else None,
+        finalize=finalize if finalized else None,
     )

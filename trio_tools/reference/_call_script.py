@@ -1,14 +1,18 @@
 """What the scripts of a program do in the model: one function carries out one list of actions."""
 
 from collections.abc import Callable
-from typing import final
+from typing import Final, final
 
 from attrs import define, field
 
 from . import _call_program as p
 from ._call_time import Broke, Cancelled, Flow, Kernel, Source, T
 
-__all__ = ["Ended", "Stage", "World", "at_once"]
+__all__ = ["HIDDEN", "Ended", "Stage", "World", "at_once"]
+
+
+HIDDEN: Final = "which tools are hidden"
+"""What a step that looks a tool up reads, and one that adds or lifts a restriction writes."""
 
 
 @final
@@ -28,7 +32,9 @@ class World:
     Attributes:
         scopes: the call scopes, in the order of the program.
         ambients: the sources of the trio scopes ``outer`` and ``inner``.
-        registered: the names that a call finds (`LA-4`).
+        known: the tools of the program, by layer and name.
+        registered: those of them that are registered (`LA-5`).
+        restrictions: of each layer, in the order in which they were added.
         steps: how many actions were begun.
     """
 
@@ -36,12 +42,54 @@ class World:
     kernel: Kernel
     scopes: list[Source] = field(factory=list[Source])
     ambients: dict[str, Source] = field(factory=dict[str, Source])
-    registered: set[str] = field(factory=set[str])
+    registered: set[tuple[int, str]] = field(factory=set[tuple[int, str]])
+    restrictions: list[list[p.Restrict]] = field(init=False)
     steps: int = 0
     counted: bool = field(init=False)
+    known: dict[tuple[int, str], p.ToolScript] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.counted = any(isinstance(cancel, p.CancelAtStep) for cancel in self.program.cancels)
+        program = self.program
+        self.counted = any(isinstance(cancel, p.CancelAtStep) for cancel in program.cancels)
+        self.known = {(tool.layer, tool.name): tool for tool in program.tools}
+        self.registered.update((tool.layer, tool.name) for tool in program.tools if not tool.hidden)
+        self.restrictions = [[] for _ in range(program.layers)]
+        for restriction in program.restrictions:
+            self.restrict(restriction)
+
+    def visible(self, name: str, layer: int) -> p.ToolScript | None:
+        """Return the nearest tool of that name that no layer on the way hides (`LA-1`, `LA-2`, `LA-4`)."""
+        for number in range(layer, -1, -1):
+            if (number, name) in self.registered:
+                return self.known[number, name]
+            # LA-9, LA-10: each filters what comes from above.
+            if any((name in each.tools) is not each.allow for each in self.restrictions[number]):
+                return None
+        return None
+
+    def restrict(self, action: p.Restrict) -> None:
+        """Add a restriction, of the names that are inherited now (`LA-10`)."""
+        inherited = (name for name in action.tools if self.visible(name, action.layer - 1) is not None)
+        self.restrictions[action.layer].append(p.Restrict(tuple(inherited), action.allow, action.layer))
+
+    def happen(self, action: p.Happening) -> None:
+        """Carry out an action that belongs to no script."""
+        match action:
+            case p.MoveDeadline(seconds, scope):
+                self.kernel.move_deadline(self.scopes[scope], self.kernel.now + seconds)
+            case p.Unregister(tool, layer):  # LA-5, LA-6
+                self.kernel.writes(tool)
+                self.registered.discard((layer, tool))
+            case p.Register(tool, layer):
+                self.kernel.writes(tool)
+                if (layer, tool) in self.known:
+                    self.registered.add((layer, tool))
+            case p.Restrict():
+                self.kernel.writes(HIDDEN)
+                self.restrict(action)
+            case p.Lift(layer):
+                self.kernel.writes(HIDDEN)
+                del self.restrictions[layer][-1:]
 
     def cancel(self, target: p.Target) -> None:
         """Carry out a request to cancel, now."""
@@ -85,14 +133,8 @@ class Stage:
                 kernel.hold(seconds)
             case p.CancelCaller(scope):
                 self.world.cancel(scope)
-            case p.MoveDeadline(seconds, scope):
-                kernel.move_deadline(self.world.scopes[scope], kernel.now + seconds)
-            case p.Unregister(tool):  # LA-5, LA-6
-                kernel.writes(tool)
-                self.world.registered.discard(tool)
-            case p.Register(tool):
-                kernel.writes(tool)
-                self.world.registered.add(tool)
+            case p.MoveDeadline() | p.Unregister() | p.Register() | p.Restrict() | p.Lift():
+                self.world.happen(action)
             case p.Fail(code):
                 raise Broke(code)
             case p.Stray():

@@ -48,6 +48,8 @@ def _meaningful(program: CallProgram) -> bool:
         and ("inner" not in targets or program.inner is not None)
         and all(isinstance(target, str) or target < scopes for target in targets)
         and (scopes > 1 or "scope=1" not in text)
+        and max(map(int, re.findall(r"layer=(\d+)", text)), default=0) < program.layers
+        and (program.layers > 1 or not re.search(r"Restrict\(|Lift\(", text))
         and "codes=()" not in text
         and bool(program.calls)
     )

@@ -340,7 +340,7 @@ class Kernel:
     tasks: list[Task] = field(factory=list[Task])
     current: Task = field(init=False)
     trail: list[Step] = field(factory=list[Step])
-    instant: int = 0
+    instants: list[float] = field(factory=lambda: [0.0])
     held: tuple[int, float] | None = None
     stopped: bool = False
 
@@ -356,14 +356,14 @@ class Kernel:
             if ready:
                 asked = None if len(ready) == 1 or self.stopped else len(self.choices.taken)
                 task = ready[self.choices.pick(len(ready))]
-                self.trail.append(Step(task, self.instant, asked))
+                self.trail.append(Step(task, len(self.instants), asked))
                 self._resume(task)
                 continue
             later = min(task.next_time() for task in self.tasks)
             if later == math.inf or self.stopped:
                 break
             self.now = max(now, later)
-            self.instant += 1
+            self.instants.append(self.now)
             self.held = None
         self.choices.idle = self._idle
 

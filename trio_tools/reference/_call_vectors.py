@@ -13,7 +13,7 @@ from typing import Final, final
 from attrs import evolve, frozen
 
 from . import _call_program as p
-from ._call_cases import KINDS, Case, batches, nested, phases, registrations, timeouts
+from ._call_cases import KINDS, Case, batches, layers, nested, phases, registrations, timeouts
 from ._call_generate import Dice, generated
 from ._call_json import Json, program_from_json, program_to_json, trace_to_json
 from ._call_predict import predict
@@ -68,6 +68,7 @@ def vectors() -> dict[str, list[Vector]]:
         "nested": list(_crossed(nested())),
         "batch": list(_crossed(batches())),
         "registrations": list(_plain(registrations())),
+        "layers": list(_plain(layers())),
         "drawn": list(_drawn()),
     }
 

@@ -20,7 +20,7 @@ Delegated = tuple[Verdict, First | None]
 
 def budgeted(bench: Bench, call: Call) -> Flow[Verdict]:
     """Be the timeout wrapper, which stands outermost (`TI-1`, `TI-6`)."""
-    tool = bench.visible(call.tool)
+    tool = bench.visible(call)
     if tool is None or tool.timeout is None:
         return (yield from _wrapper(bench, call, 0, ()))
     budget = Source("timeout", deadline=bench.now + tool.timeout)
@@ -107,9 +107,10 @@ def _budget(added: tuple[Source, ...]) -> Source | None:
 
 def _wrapper(bench: Bench, call: Call, index: int, added: tuple[Source, ...]) -> Flow[Verdict]:
     """Run wrapper ``index``; behind the last one is dispatch (`WR-1`)."""
-    if index == len(bench.program.wrappers):
+    wrappers = bench.program.through(bench.program.wrappers, call.layer)
+    if index == len(wrappers):
         return (yield from dispatched(bench, call, added))
-    script = bench.program.wrappers[index]
+    script = wrappers[index]
     if script.only and call.tool not in script.only:
         return (yield from _wrapper(bench, call, index + 1, added))
     last: Verdict | None = None
@@ -223,7 +224,7 @@ def _finished(
 
 def _made(bench: Bench, call: Call, made: Verdict) -> Verdict:
     """Check a wrapper-made success against the tool as it now is (`WR-14`)."""
-    if bench.visible(call.tool) is None:
+    if bench.visible(call) is None:
         call.gone = bench.failure(call, "UNKNOWN_TOOL", contexts=made.contexts)
         return call.gone
     return made
