@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import shutil
 import sqlite3
+import sysconfig
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -48,7 +50,7 @@ def _record_two_runs(path: Path) -> None:
 
     trio.run(create)
     with closing(sqlite3.connect(path)) as connection, connection:
-        connection.executemany("INSERT INTO trio_runs VALUES (?, ?, ?, ?, ?)", runs)
+        connection.executemany("INSERT INTO trio_runs VALUES (?, ?, ?, ?, ?, NULL)", runs)
         for run, sequence, moment, name, outcome, took, code in ends:
             step = RunStep(
                 kind="tool",
@@ -78,7 +80,17 @@ def test_the_page_shows_commands() -> None:
     assert len(COMMANDS) >= 8
 
 
-@pytest.mark.parametrize(("command", "prints"), COMMANDS, ids=[command for command, _ in COMMANDS])
+# These run a tool, or small programs, some hundred times, or start a server.
+_SLOW = ("trio-tools check", "trio-tools compare", "trio-tools call 'mcp:trio-tools")
+
+
+@pytest.mark.parametrize(
+    ("command", "prints"),
+    [
+        pytest.param(command, prints, id=command, marks=[pytest.mark.slow] * command.startswith(_SLOW))
+        for command, prints in COMMANDS
+    ],
+)
 def test_a_command_of_the_page_prints_what_it_shows(
     command: str,
     prints: str,
@@ -88,6 +100,7 @@ def test_a_command_of_the_page_prints_what_it_shows(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("PATH", sysconfig.get_path("scripts"), prepend=os.pathsep)
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     (tmp_path / "notes.txt").write_text("Flour, water, salt.\nTime.\n")
     _record_two_runs(tmp_path / "runs.db")

@@ -97,6 +97,23 @@ def test_tools_are_served_over_the_standard_streams_until_the_client_leaves(
     assert client.answers[1]["result"]["content"][0]["text"] == "QUIET " + "X" * 40_000
 
 
+def test_on_a_terminal_it_says_what_it_serves_and_how_to_end_it(
+    target: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keyboard, terminal = os.openpty()
+    read, sink = os.pipe()
+    os.write(keyboard, b"\x04")
+    with _standard_streams(terminal, sink):
+        status = main(["serve", target])
+    for descriptor in (keyboard, terminal, read, sink):
+        os.close(descriptor)
+
+    assert status == 0
+    assert capsys.readouterr().err == (
+        "trio-tools: serving shout; an MCP client is to write here; Ctrl-D or Ctrl-C ends it\n"
+    )
+
+
 def test_plain_files_are_served_too(target: str, tmp_path: Path) -> None:
     source, sink = tmp_path / "in", tmp_path / "out"
     source.write_text("not a message\n")

@@ -528,6 +528,8 @@ async def test_a_tool_whose_schema_cannot_be_enforced_is_left_out_and_told(
         (["npx", "-y", "@scope/server-files", "/data"], "server-files"),
         (["./my-server", "--fast"], "my-server"),
         (["python", "-"], "python"),
+        (["sh", "-c", "cd /srv && exec ./serve --port 7"], "sh"),
+        (["/usr/bin/python3", "-c", "import kitchen"], "python3"),
     ],
 )
 def test_a_server_is_called_by_the_word_that_says_most(command: list[str], label: str) -> None:

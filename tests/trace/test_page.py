@@ -41,10 +41,16 @@ def run_of(steps: int) -> RunTimeline:
 
 
 def in_browser(
-    timeline: RunTimeline, folder: Path, script: str, *, hash: str = "", language: Any = "en"
+    timeline: RunTimeline,
+    folder: Path,
+    script: str,
+    *,
+    hash: str = "",
+    language: Any = "en",
+    outcome: str | None = None,
 ) -> Any:
     """Open the page, run a script in it, and return what that left in ``answer``."""
-    page = render(timeline, format="html", language=language)
+    page = render(timeline, format="html", language=language, outcome=outcome)
     probe = (
         "<script>try { const answer = {}; const $ = (s) => document.querySelector(s);"
         " const all = (s) => [...document.querySelectorAll(s)];"
@@ -156,6 +162,32 @@ def test_the_page_opens_where_its_address_says(tmp_path: Path) -> None:
     )
 
     assert answer == {"rows": 4, "lang": "de", "theme": "dark"}
+
+
+def test_the_page_of_one_outcome_holds_the_others_behind_its_filter(tmp_path: Path) -> None:
+    answer = in_browser(
+        run_of(20),
+        tmp_path,
+        """
+        answer.rows = all('#rows .line').length;
+        answer.pressed = all('.tile[aria-pressed=true]').map((n) => n.dataset.outcome);
+        answer.counted = $('.tile[data-outcome=ok] .number').textContent;
+        answer.rate = $('#rate .number').textContent;
+        $('.tile[data-outcome=failed]').click();
+        answer.all = all('#rows .line').length;
+        answer.remembered = location.hash;
+        """,
+        outcome="failed",
+    )
+
+    assert answer == {
+        "rows": 4,
+        "pressed": ["failed"],
+        "counted": "12",
+        "rate": "25 %",
+        "all": 21,
+        "remembered": "#outcome=",
+    }
 
 
 def test_the_page_answers_the_keyboard_and_names_what_is_active(tmp_path: Path) -> None:

@@ -86,6 +86,7 @@ def test_a_run_is_shown_in_two_languages_and_by_outcome(
         capsys, "show", "second", "--store", path, "--outcome", "cancelled", "--language", "en"
     )
     _, as_json, _ = run(capsys, "show", "second", "--store", path, "--json")
+    _, failed, _ = run(capsys, "show", "second", "--store", path, "--json", "--outcome", "failed")
 
     assert status == 0
     assert "abgebrochen 1" in german
@@ -97,6 +98,24 @@ def test_a_run_is_shown_in_two_languages_and_by_outcome(
         False,
     ]
     assert json.loads(as_json)["counts"]["cancelled"] == 1
+    # What is left out of the list still counts: the rate is that of the run, not of the rows that are shown.
+    assert cancelled.splitlines()[-2:] == [
+        "ok 1   failed 1   cancelled 1   unknown 0   no outcome 0   failure rate 50.0 %",
+        "Shown: 1 of 3 steps. The counts are those of the whole run.",
+    ]
+    assert [json.loads(failed)[key] for key in ("failureRate", "shown")] == [0.5, "failed"]
+    assert [entry["outcome"] for entry in json.loads(failed)["entries"]] == ["failed"]
+    assert json.loads(as_json)["shown"] is None
+
+
+def test_an_ask_that_was_made_before_is_told_apart_from_an_end(
+    path: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _foreign(Path(path), "UPDATE trio_runs SET finished_at = NULL WHERE run_id = 'first'")
+    asked, again = (run(capsys, "cancel", "first", "--store", path, "--language", "en") for _ in range(2))
+
+    assert asked[0] == 0
+    assert again == (1, "", "trio-tools: run first was asked to cancel before, and has not ended yet\n")
 
 
 def test_a_run_is_written_as_a_page(path: str, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
@@ -120,7 +139,15 @@ def test_an_unknown_run_is_one_line_and_status_1(
 
 
 @pytest.mark.parametrize(
-    "arguments", [["show"], ["list", "first"], ["cancel"], ["dance"], ["--outcome", "none"]]
+    "arguments",
+    [
+        ["show"],
+        ["list", "first"],
+        ["cancel"],
+        ["dance"],
+        ["--outcome", "none"],
+        ["show", "first", "--reason", "r"],
+    ],
 )
 def test_wrong_usage_is_status_2(path: str, arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, *arguments, "--store", path)[0] == 2
@@ -164,7 +191,7 @@ OTHERS: dict[str, tuple[Callable[[Path], object], str]] = {
         "has version 99 of its tables",
     ),
     "folder": (lambda path: path.mkdir(), "is no name of a file"),
-    "damaged": (_copy_and_damage, "cannot be read"),
+    "damaged": (_copy_and_damage, "database disk image is malformed"),
 }
 
 
@@ -219,7 +246,7 @@ def test_a_run_that_has_ended_cannot_be_cancelled(path: str, capsys: pytest.Capt
     status, out, err = run(capsys, "cancel", "first", "--store", path, "--language", "en")
 
     assert (status, out) == (1, "")
-    assert err == "run first has ended, or was asked before\n"
+    assert err == "trio-tools: run first has ended, and cannot be cancelled any more\n"
 
 
 def test_a_terminal_gets_the_same_in_a_form_of_its_own(
@@ -230,7 +257,9 @@ def test_a_terminal_gets_the_same_in_a_form_of_its_own(
     _, listed, _ = run(capsys, "--store", path, "--language", "de")
     _, none, _ = run(capsys, "--store", path, "--language", "de", "--outcome", "unknown")
     _, shown, _ = run(capsys, "show", "second", "--store", path, "--language", "de")
+    _, one, _ = run(capsys, "show", "second", "--store", path, "--language", "de", "--outcome", "ok")
 
+    assert "Gezeigt: 1 von 3 Schritten. Gezählt ist der ganze Lauf." in one
     assert "abgebrochen" in listed
     assert "second" in listed
     assert none == "keine Läufe\n"
@@ -347,7 +376,7 @@ async def main(path):
             await store.flush()
             print("ready", flush=True)
             result = await registry.execute(ToolCall(name="pay", arguments={"seconds": 60.0}, scope=scope))
-        print(result.outcome, result.cause.kind, result.cause.name, flush=True)
+        print(result.outcome, result.cause.kind, result.cause.name, result.cause.reason, flush=True)
 
 trio.run(main, sys.argv[1])
 """
@@ -363,15 +392,21 @@ def test_a_run_is_cancelled_from_another_process(tmp_path: Path, capsys: pytest.
     ) as program:
         assert program.stdout is not None
         assert program.stdout.readline() == "ready\n"
-        status, out, _ = run(capsys, "cancel", "r", "--store", path, "--language", "en")
+        status, out, _ = run(
+            capsys, "cancel", "r", "--store", path, "--language", "en", "--reason", "wrong account"
+        )
         _, listed, _ = run(capsys, "--store", path, "--language", "en")
-        again = run(capsys, "cancel", "r", "--store", path, "--language", "en")[0]
+        again = run(capsys, "cancel", "r", "--store", path, "--language", "en", "--reason", "no matter")
         ending = program.stdout.readline()
 
-    assert (status, out) == (0, "cancel requested for run r\n")
+    assert (status, out) == (
+        0,
+        "asked run r to cancel; the program that executes it notices within about a second\n",
+    )
     assert "cancel requested" in listed
-    assert again == 1
-    assert ending == "cancelled caller nightly\n"
+    # Whether it had ended by then is the program's to decide; the first reason counts in either case.
+    assert again[:2] == (1, "")
+    assert ending == "cancelled caller nightly wrong account\n"
     _, shown, _ = run(capsys, "show", "r", "--store", path, "--language", "en")
     assert "toolOutcome=cancelled" in shown
     assert "toolCause=caller:nightly" in shown

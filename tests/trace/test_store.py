@@ -417,6 +417,54 @@ async def test_an_older_store_is_brought_forward_and_keeps_its_rows(
             assert loaded == [(0, "1")]
 
 
+async def reason_heard(store: RunStore) -> str | None:
+    heard: list[str | None] = []
+    told = trio.Event()
+
+    def hear(reason: str | None) -> None:
+        heard.append(reason)
+        told.set()
+
+    store.watch("r", hear)
+    with trio.fail_after(5):
+        await told.wait()
+    return heard[0]
+
+
+async def test_a_store_from_before_reasons_takes_one(
+    shared_target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        for module in ("_sqlite", "_postgres") if shared_target.startswith("postgres") else ("_sqlite",):
+            patch.setattr(f"trio_tools.trace.{module}.MIGRATIONS", _sql.MIGRATIONS[:1])
+        async with open_store(shared_target) as store:
+            # The old tables do not know how the run of today ends, so it stays open, as after a crash.
+            store.writer("r")
+    async with open_store(shared_target) as store:
+        answer = await store.request_cancel("r", "wrong account")
+        heard = await reason_heard(store)
+
+    assert answer
+    assert heard == "wrong account"
+
+
+@pytest.mark.rule("TR-12")
+async def test_the_reason_of_an_ask_is_stored_as_text_and_gone_once_the_run_has_ended(
+    shared_target: str,
+) -> None:
+    async with open_store(shared_target) as store:
+        store.writer("r")
+        await store.flush()
+        async with open_store(shared_target) as other:
+            await other.request_cancel("r", "wrong\0 account \ud800")
+        heard = await reason_heard(store)
+    async with open_store(shared_target) as store:
+        late = await reason_heard(store)
+
+    assert heard == "wrong\N{REPLACEMENT CHARACTER} account \N{REPLACEMENT CHARACTER}"
+    assert late is None
+
+
 async def test_of_two_asks_to_cancel_one_wins_and_an_ended_run_stays_as_it_ended(shared_target: str) -> None:
     async with open_store(shared_target) as store:
         store.writer("r")
@@ -441,7 +489,7 @@ async def test_a_watch_hears_of_a_cancel_within_a_second(autojump_clock: object,
     heard: list[float] = []
     async with serving(breaking) as store:
         store.writer("r")
-        store.watch("r", lambda: heard.append(trio.current_time()))
+        store.watch("r", lambda _: heard.append(trio.current_time()))
         await trio.sleep(10.5)
         asked_at = trio.current_time()
         assert await store.request_cancel("r")
@@ -458,7 +506,7 @@ async def test_the_store_is_asked_at_once_and_then_at_most_once_a_second(
         store.writer("r")
         start = trio.current_time()
         for _ in range(40):
-            store.watch("r", lambda: None)
+            store.watch("r", lambda _: None)
             await trio.sleep(0.25)
         asks = [at - start for at in breaking.reads]
 
@@ -473,11 +521,11 @@ async def test_an_ask_made_earlier_is_heard_by_the_first_read(
         store.writer("r")
         await store.request_cancel("r")
         start = trio.current_time()
-        store.watch("r", lambda: heard.append(trio.current_time()))
+        store.watch("r", lambda _: heard.append(trio.current_time()))
         await trio.sleep(3)
         # Seen once, never forgotten: a later watch needs no second look, whatever the store says.
         breaking.fail_reads = True
-        store.watch("r", lambda: heard.append(trio.current_time()))
+        store.watch("r", lambda _: heard.append(trio.current_time()))
         await trio.sleep(3)
 
     assert [at - start for at in heard] == [0, 3]
@@ -490,7 +538,7 @@ async def test_a_store_that_cannot_be_read_is_never_a_cancel(
     async with serving(breaking) as store:
         store.writer("r")
         breaking.fail_reads = True
-        store.watch("r", lambda: heard.append("r"))
+        store.watch("r", lambda _: heard.append("r"))
         await trio.sleep(5)
         assert heard == []
         breaking.fail_reads = False
@@ -505,14 +553,14 @@ async def test_a_watch_that_was_closed_hears_nothing_and_one_that_fails_is_conta
 ) -> None:
     heard: list[str] = []
 
-    def fail() -> None:
+    def fail(_reason: str | None) -> None:
         raise RuntimeError("not mine")
 
     async with serving(breaking) as store:
         store.writer("r")
-        closed = store.watch("r", lambda: heard.append("closed"))
+        closed = store.watch("r", lambda _: heard.append("closed"))
         store.watch("r", fail)
-        store.watch("r", lambda: heard.append("open"))
+        store.watch("r", lambda _: heard.append("open"))
         closed.close()
         closed.close()
         await store.request_cancel("r")
@@ -550,7 +598,7 @@ def test_a_read_sees_a_damaged_text_instead_of_failing(tmp_path: Path) -> None:
     database = SqliteDatabase(path)
     database.open()
     connection = sqlite3.connect(path)
-    connection.execute("INSERT INTO trio_runs VALUES (CAST(x'ff61' AS TEXT), 'w', 1, NULL, NULL)")
+    connection.execute("INSERT INTO trio_runs VALUES (CAST(x'ff61' AS TEXT), 'w', 1, NULL, NULL, NULL)")
     connection.commit()
     connection.close()
     rows = database.read("SELECT run_id FROM trio_runs")

@@ -193,6 +193,8 @@ def test_there_is_no_other_language_and_no_other_format() -> None:
     timeline = timeline_of()
     with pytest.raises(ValueError, match="en, de"):
         render(timeline, language="fr")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ValueError, match="ok, failed, cancelled, unknown"):
+        render(timeline, outcome="none")
     with pytest.raises(ValueError, match="text, html or json"):
         render(timeline, format="xml")  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match="en, de"):

@@ -24,7 +24,7 @@ from trio_tools.trace import (
 )
 
 from ._command import Subparsers
-from ._failure import FINE, FOUND, USAGE, CommandError, one_line
+from ._failure import FINE, USAGE, CommandError, one_line
 from ._interrupt import run_until_interrupted
 from ._state import default_store
 
@@ -38,7 +38,7 @@ process that executes the run notices within about a second.
   trio-tools runs
   trio-tools runs show nightly-42 --outcome cancelled
   trio-tools runs html nightly-42 > nightly-42.html
-  trio-tools runs cancel nightly-42
+  trio-tools runs cancel nightly-42 --reason "wrong account"
 
 The exit code is 1 if there is no such store or run, or if the run has ended or
 was asked before, so that it cannot be cancelled; 130 if interrupted."""
@@ -80,6 +80,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--limit", type=_number, default=50, metavar="N", help="list at most N runs (default: 50)"
     )
+    parser.add_argument("--reason", metavar="TEXT", help="why a run is cancelled")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
 
 
@@ -89,6 +90,8 @@ def run(args: argparse.Namespace) -> int:
         raise CommandError("runs list takes no run; runs show RUN shows one", status=USAGE)
     if args.action != "list" and args.run is None:
         raise CommandError(f"runs {args.action} needs the id of a run; runs list shows them", status=USAGE)
+    if args.reason is not None and args.action != "cancel":
+        raise CommandError("--reason says why a run is cancelled, and belongs to runs cancel", status=USAGE)
     return run_until_interrupted(lambda: _run(args))
 
 
@@ -141,13 +144,13 @@ async def _list(store: RunStore, args: argparse.Namespace, language: Language) -
 async def _show(store: RunStore, args: argparse.Namespace, language: Language) -> int:
     timeline = await _load(store, args, language)
     if args.json:
-        print(render(timeline, language=language, format="json"), end="")
+        print(render(timeline, language=language, format="json", outcome=args.outcome), end="")
     elif _on_terminal():
         from rich.console import Console
 
-        print_timeline(timeline, language, Console())
+        print_timeline(timeline, language, Console(), outcome=args.outcome)
     else:
-        print(render(timeline, language=language), end="")
+        print(render(timeline, language=language, outcome=args.outcome), end="")
     return FINE
 
 
@@ -155,26 +158,32 @@ async def _html(store: RunStore, args: argparse.Namespace, language: Language) -
     timeline = await _load(store, args, language)
     # As bytes: the page says that it is UTF-8, whatever the terminal's encoding is.
     sys.stdout.flush()
-    sys.stdout.buffer.write(render(timeline, language=language, format="html").encode())
+    page = render(timeline, language=language, format="html", outcome=args.outcome)
+    sys.stdout.buffer.write(page.encode())
     return FINE
 
 
 async def _cancel(store: RunStore, args: argparse.Namespace, language: Language) -> int:
     words = labels(language)
-    await _load(store, args, language)
-    if await store.request_cancel(args.run):
+    if await store.request_cancel(args.run, args.reason):
         print(one_line(words["runs.cancel.done"].format(run=args.run)))
         return FINE
-    print(one_line(words["runs.cancel.late"].format(run=args.run)), file=sys.stderr)
-    return FOUND
+    run = next((run for run in await store.runs() if run.run_id == args.run), None)
+    if run is None:
+        raise _unknown(args, language)
+    late = "runs.cancel.asked" if run.finished_at is None else "runs.cancel.ended"
+    raise CommandError(words[late].format(run=args.run))
 
 
 async def _load(store: RunStore, args: argparse.Namespace, language: Language) -> RunTimeline:
     try:
-        timeline = await RunTimeline.load(store, args.run)
+        return await RunTimeline.load(store, args.run)
     except LookupError:
-        raise CommandError(labels(language)["runs.unknown"].format(run=args.run)) from None
-    return timeline if args.outcome is None else timeline.only(args.outcome)
+        raise _unknown(args, language) from None
+
+
+def _unknown(args: argparse.Namespace, language: Language) -> CommandError:
+    return CommandError(labels(language)["runs.unknown"].format(run=args.run))
 
 
 _ACTIONS: Final[dict[str, Callable[[RunStore, argparse.Namespace, Language], Awaitable[int]]]] = {

@@ -1,10 +1,14 @@
 """``trio-tools serve TARGET``: be an MCP server over standard input and output."""
 
 import argparse
+import os
+import sys
 from typing import Final
 
+from trio_tools import Layer
+
 from ._command import Subparsers
-from ._failure import FINE, CommandError
+from ._failure import FINE, CommandError, one_line
 from ._interrupt import run_until_interrupted
 from ._target import TARGET_HELP, open_target
 
@@ -15,8 +19,9 @@ examples:
   trio-tools serve examples/files.py:TOOLS
   trio-tools call mcp:'trio-tools serve examples/files.py:TOOLS' read_file '{"path": "README.md"}'
 
-What the tools print goes to standard error. A request that the client gives
-up is cancelled and not answered; when the client goes away, all of them are.
+On a terminal it says what it serves. What the tools print goes to standard
+error. A request that the client gives up is cancelled and not answered; when
+the client goes away, all of them are.
 The exit code is then 0; 1 if the target cannot be served, 130 if interrupted."""
 
 
@@ -32,6 +37,12 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("target", metavar="TARGET", help=TARGET_HELP)
 
 
+def _hello(registry: Layer) -> str:
+    # Started by hand it would look as if it hung: what it waits for is written by a program.
+    names = ", ".join(str(schema["name"]) for schema in registry.schemas()) or "no tools"
+    return one_line(f"trio-tools: serving {names}; an MCP client is to write here; Ctrl-D or Ctrl-C ends it")
+
+
 def run(args: argparse.Namespace) -> int:
     """Serve until the client goes away."""
     try:
@@ -41,6 +52,8 @@ def run(args: argparse.Namespace) -> int:
 
     async def main() -> int:
         async with open_target(args.target) as registry:
+            if os.isatty(0):
+                print(_hello(registry), file=sys.stderr)
             await serve(registry)
         return FINE
 

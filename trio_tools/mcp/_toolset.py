@@ -108,10 +108,12 @@ def _reach(
 
 def _label(command: Sequence[str]) -> str:
     """Choose the word of ``command`` that says most about what it starts."""
-    words = [word for word in command if not word.startswith("-")]
-    for word in words:
+    for word in command:
+        if word == "-c":
+            # What follows is a script, and no word of it is sure to be what it starts.
+            break
         last = PurePath(word).name
-        if not last.startswith(_RUNNERS):
+        if not word.startswith("-") and not last.startswith(_RUNNERS):
             return last
     return PurePath(command[0]).name
 

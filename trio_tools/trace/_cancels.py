@@ -25,7 +25,7 @@ class CancelWatch:
     """Something to do once a run is asked to cancel; `close` stops watching, and may be called repeatedly."""
 
     run_id: str
-    on_cancel: Callable[[], None]
+    on_cancel: Callable[[str | None], object]
     close: Callable[[], None] = field(init=False)
 
 
@@ -42,10 +42,11 @@ class CancelPolls:
         self._watches: Final[list[CancelWatch]] = []
         self._changed = trio.Event()
         self._asked_at: Final[dict[str, float]] = {}
-        self._cancelled: Final[set[str]] = set()
+        # The reason of each ask that was seen.
+        self._cancelled: Final[dict[str, str | None]] = {}
 
-    def watch(self, run_id: str, on_cancel: Callable[[], None]) -> CancelWatch:
-        """Call ``on_cancel`` once, in the trio thread, as soon as the run is found to be cancelled."""
+    def watch(self, run_id: str, on_cancel: Callable[[str | None], object]) -> CancelWatch:
+        """Call ``on_cancel`` once, in the trio thread, with the reason, once an ask to cancel is found."""
         watch = CancelWatch(column_text(run_id), on_cancel)
         watch.close = lambda: self._forget(watch)
         self._watches.append(watch)
@@ -57,7 +58,7 @@ class CancelPolls:
         while True:
             await self._changed.wait()
             self._changed = trio.Event()
-            for run_id in {watch.run_id for watch in self._watches} - self._cancelled:
+            for run_id in {watch.run_id for watch in self._watches} - self._cancelled.keys():
                 if self._next_ask(run_id) <= trio.current_time():
                     await self._ask(run_id)
             for watch in [watch for watch in self._watches if watch.run_id in self._cancelled]:
@@ -74,14 +75,14 @@ class CancelPolls:
     async def _ask(self, run_id: str) -> None:
         self._asked_at[run_id] = trio.current_time()
         try:
-            if await self._access.read(SELECT_CANCELLED, (run_id,)):
-                self._cancelled.add(run_id)
+            for (reason,) in await self._access.read(SELECT_CANCELLED, (run_id,)):
+                self._cancelled[run_id] = reason if isinstance(reason, str) else None
         except Exception as error:  # noqa: BLE001
             _logger.debug("run %s: the store could not be asked for a cancel: %s", run_id, error)
 
     def _tell(self, watch: CancelWatch) -> None:
         try:
-            watch.on_cancel()
+            watch.on_cancel(self._cancelled[watch.run_id])
         except Exception as error:
             _logger.log(logging.ERROR, "run %s: could not be cancelled", watch.run_id, exc_info=error)
 

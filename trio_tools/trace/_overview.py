@@ -1,7 +1,7 @@
 """The runs of a store at a glance: one line each, with how its calls ended."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, final
 
 from attrs import frozen
 
@@ -9,14 +9,12 @@ from ._labels import Language, labels, outcome_key
 from ._rows import RunRow
 from ._store import RunStore
 from ._text import Column, columns_of, escape, state_key, utc
-from ._timeline import UNKNOWN, OutcomeCounts, RunTimeline
+from ._timeline import OUTCOMES, OutcomeCounts, RunTimeline
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 __all__ = ["RunOverview", "overview_of", "print_runs", "render_runs"]
-
-_OUTCOMES: Final = ("ok", "failed", "cancelled", UNKNOWN)
 
 
 @final
@@ -53,7 +51,7 @@ async def overview_of(
         if limit is not None and len(found) >= limit:
             break
         timeline = await RunTimeline.load(store, run.run_id)
-        if outcome is None or timeline.only(outcome).entries:
+        if outcome is None or timeline.shown(outcome):
             found.append(RunOverview(run, timeline.counts))
     return found
 
@@ -91,7 +89,7 @@ def _columns(words: Mapping[str, str]) -> list[Column]:
         (words["runs.list.started"], "left"),
         (words["runs.list.state"], "left"),
         (words["runs.list.steps"], "right"),
-        *((words[outcome_key(outcome)], "right") for outcome in _OUTCOMES),
+        *((words[outcome_key(outcome)], "right") for outcome in OUTCOMES),
         (words["runs.failureRate"], "right"),
     ]
 
@@ -105,6 +103,6 @@ def _rows(runs: Iterable[RunOverview], words: Mapping[str, str]) -> Iterator[lis
             utc(run.started_at),
             words[state_key(run)],
             str(overview.steps),
-            *(str(getattr(counts, outcome)) for outcome in _OUTCOMES),
+            *(str(getattr(counts, outcome)) for outcome in OUTCOMES),
             "-" if rate is None else f"{rate * 100:.1f} %",
         ]

@@ -18,12 +18,12 @@ from trio_tools import Settlement, ToolOutcome
 from ._labels import LANGUAGES, Language, labels, outcome_key
 from ._step import EventKind
 from ._text import escape, state_key, utc
-from ._timeline import UNKNOWN, OutcomeCounts, RunTimeline, TimelineEntry
+from ._timeline import OUTCOMES, OutcomeCounts, RunTimeline, TimelineEntry
 
 __all__ = ["page_of"]
 
 _LANGUAGE_NAMES: Final[Mapping[Language, str]] = {"en": "English", "de": "Deutsch"}
-_TILES: Final = ("ok", "failed", "cancelled", UNKNOWN, "none")
+_TILES: Final = (*OUTCOMES, "none")
 
 # Calls that were cancelled by one cause within this time make one line in the picture.
 _ONE_CUT_MS: Final = 1000.0
@@ -31,8 +31,8 @@ _MOST_CUTS: Final = 8
 _SETTLED_AFTER: Final = frozenset({str(Settlement.CANCELLED), str(Settlement.NOT_DISPATCHED)})
 
 
-def page_of(timeline: RunTimeline, language: Language) -> str:
-    """Returns the page, in a language that it begins with and can be switched from."""
+def page_of(timeline: RunTimeline, language: Language, outcome: str | None) -> str:
+    """Returns the page, in a language and with a filter that it begins with and can be switched from."""
     words = labels(language)
     run, counts = timeline.run, timeline.counts
     page = files("trio_tools.trace").joinpath("page")
@@ -46,7 +46,7 @@ def page_of(timeline: RunTimeline, language: Language) -> str:
         noscript=html.escape(words["runs.noscript"]),
         style=page.joinpath("timeline.css").read_text("utf-8").strip(),
         script=page.joinpath("timeline.js").read_text("utf-8").strip(),
-        data=_data(timeline, language, counts),
+        data=_data(timeline, language, counts, outcome),
     )
 
 
@@ -102,7 +102,7 @@ class _Details:
         return [[(key, escape(text)) for key, text in pairs] for pairs in self._numbers]
 
 
-def _data(timeline: RunTimeline, language: Language, counts: OutcomeCounts) -> str:
+def _data(timeline: RunTimeline, language: Language, counts: OutcomeCounts, outcome: str | None) -> str:
     entries, run = timeline.entries, timeline.run
     kinds, tools, layers, effects = _Texts(), _Texts(), _Texts(), _Texts()
     outcomes, details = _Texts(_TILES), _Details()
@@ -126,6 +126,7 @@ def _data(timeline: RunTimeline, language: Language, counts: OutcomeCounts) -> s
     document = {
         "run": {"id": escape(run.run_id), "started": run.started_at, "state": state_key(run)},
         "language": language,
+        "outcome": outcome,
         "languages": _LANGUAGE_NAMES,
         "labels": {name: dict(labels(name)) for name in LANGUAGES},
         "counts": {outcome: getattr(counts, outcome) for outcome in _TILES},

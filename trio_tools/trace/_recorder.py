@@ -182,6 +182,9 @@ class RunTrace:
         The store is asked at once, and then at most once a second; a store that cannot be read is no cancel.
         An ask that was seen stays: a scope that is added later is cancelled at once.
 
+        The cause of the calls that it cancels has the reason that was given, or says that it was requested
+        through the store.
+
         Returns:
             A registration that stops watching for this scope.
 
@@ -190,7 +193,11 @@ class RunTrace:
         """
         if self._store is None:
             raise ValueError("a run is asked to cancel through its store, and this trace has none")
-        watch = self._store.watch(self.run_id, lambda: scope.cancel("requested through the store"))
+
+        def cancel(reason: str | None) -> None:
+            scope.cancel("requested through the store" if reason is None else reason)
+
+        watch = self._store.watch(self.run_id, cancel)
         return Registration(watch.close)
 
     async def _fence(

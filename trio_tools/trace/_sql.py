@@ -132,6 +132,7 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
             PRIMARY KEY (run_id, fence)
         )""",
     ),
+    ("ALTER TABLE trio_runs ADD COLUMN cancel_reason TEXT",),
 )
 """What leads from one version of the tables to the next; the version is how many of them were applied."""
 
@@ -152,13 +153,19 @@ INSERT_FENCE: Final = (
 )
 DROP_FENCE: Final = "DELETE FROM trio_fences WHERE run_id = ? AND fence = ?"
 LAST_SEQUENCE: Final = "SELECT MAX(sequence) FROM trio_events WHERE run_id = ?"
-FINISH: Final = "UPDATE trio_runs SET finished_at = ? WHERE run_id = ? AND writer = ? AND finished_at IS NULL"
+# A reason is content, and was only on its way to the program that executes the run.
+FINISH: Final = (
+    "UPDATE trio_runs SET finished_at = ?, cancel_reason = NULL"
+    " WHERE run_id = ? AND writer = ? AND finished_at IS NULL"
+)
 # One guarded update: of two who ask one wins, and a run that has ended stays as it ended.
 ASK_CANCEL: Final = (
-    "UPDATE trio_runs SET cancel_requested_at = ?"
+    "UPDATE trio_runs SET cancel_requested_at = ?, cancel_reason = ?"
     " WHERE run_id = ? AND cancel_requested_at IS NULL AND finished_at IS NULL"
 )
-SELECT_CANCELLED: Final = "SELECT 1 FROM trio_runs WHERE run_id = ? AND cancel_requested_at IS NOT NULL"
+SELECT_CANCELLED: Final = (
+    "SELECT cancel_reason FROM trio_runs WHERE run_id = ? AND cancel_requested_at IS NOT NULL"
+)
 _RUN_COLUMNS: Final = "run_id, started_at, finished_at, cancel_requested_at"
 SELECT_RUNS: Final = f"SELECT {_RUN_COLUMNS} FROM trio_runs ORDER BY started_at DESC, run_id"
 SELECT_RUN: Final = f"SELECT {_RUN_COLUMNS} FROM trio_runs WHERE run_id = ?"

@@ -82,8 +82,13 @@ class RunStore:
         fences = await self._access.read(SELECT_FENCES, key)
         return RunRows(_run_row(found[0]), tuple(map(_event_row, events)), tuple(map(_fence_row, fences)))
 
-    async def request_cancel(self, run_id: str) -> bool:
+    async def request_cancel(self, run_id: str, reason: str | None = None) -> bool:
         """Ask for a run to be cancelled; the process that executes it notices within about a second.
+
+        Args:
+            run_id: which run.
+            reason: why; the cause of the calls that are cancelled will carry it. It stays in the store until
+                the run has ended, at any level of privacy.
 
         Returns:
             Whether this was the ask that counts: not if the run is unknown, has ended, or was asked before.
@@ -92,12 +97,13 @@ class RunStore:
             RunStoreError: the store cannot be written.
         """
         await self.flush()
-        row = (time.time(), column_text(run_id))
+        row = (time.time(), None if reason is None else column_text(reason), column_text(run_id))
         return await self._access.write(lambda database: database.update(ASK_CANCEL, row)) == 1
 
-    def watch(self, run_id: str, on_cancel: Callable[[], None]) -> CancelWatch:
+    def watch(self, run_id: str, on_cancel: Callable[[str | None], object]) -> CancelWatch:
         """Call ``on_cancel`` once, in the trio thread, as soon as somebody is found to have asked for it.
 
+        It is given the reason of the ask, None if there was none.
         The store is asked at once, and from then on at most once a second. An ask that was seen stays; a
         store that cannot be read is asked again, and is never taken for a cancel.
         """

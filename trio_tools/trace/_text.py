@@ -48,11 +48,12 @@ def state_key(run: RunRow) -> str:
     return "runs.state.open" if run.cancel_requested_at is None else "runs.state.asked"
 
 
-def text_of(timeline: RunTimeline, language: Language) -> str:
-    """Returns the timeline as plain text, one line for each entry, never wrapped or cut."""
+def text_of(timeline: RunTimeline, language: Language, outcome: str | None) -> str:
+    """Returns the timeline as plain text, one line for each entry shown, never wrapped or cut."""
     words = labels(language)
-    unknown = timeline.counts.unknown > 0
-    rows = [[text for text, _ in _cells(entry, words, unknown=unknown)] for entry in timeline.entries]
+    shown = timeline.shown(outcome)
+    unknown = _any_unknown(shown)
+    rows = [[text for text, _ in _cells(entry, words, unknown=unknown)] for entry in shown]
     lines = [
         "  ".join(text for text, _ in _title(timeline.run, words)),
         "",
@@ -60,6 +61,8 @@ def text_of(timeline: RunTimeline, language: Language) -> str:
         "",
         "   ".join(text for text, _ in _summary(timeline, words)),
     ]
+    if outcome is not None:
+        lines.append(_left_out(timeline, shown, words))
     if unknown:
         lines.append(words["runs.unknown.hint"])
     return "".join(f"{line}\n" for line in lines)
@@ -91,19 +94,23 @@ def _width(text: str) -> int:
     return len(text) + wide - sum(unicodedata.combining(char) > 0 for char in text)
 
 
-def print_timeline(timeline: RunTimeline, language: Language, console: "Console") -> None:
+def print_timeline(
+    timeline: RunTimeline, language: Language, console: "Console", *, outcome: str | None = None
+) -> None:
     """Print the timeline on a terminal; colours are the console's to allow, and ``NO_COLOR`` is heard.
 
-    What is short stands in columns, and the details of an entry below it, wrapped to the terminal.
+    What is short stands in columns, and the details of an entry below it, wrapped to the terminal. Only what
+    ended with ``outcome`` is listed, if one is given; counts and failure rate stay those of the run.
     """
     from rich.padding import Padding
     from rich.text import Text
 
     words = labels(language)
-    unknown = timeline.counts.unknown > 0
+    shown = timeline.shown(outcome)
+    unknown = _any_unknown(shown)
     columns = _columns(words, unknown=unknown)[:-1]
     rows: list[list[tuple[str, str]]] = []
-    for entry in timeline.entries:
+    for entry in shown:
         cells = _cells(entry, words, unknown=unknown)[:-1]
         cells[1] = (cells[1][0][-8:], "dim")
         rows.append(cells)
@@ -118,10 +125,12 @@ def print_timeline(timeline: RunTimeline, language: Language, console: "Console"
         )
         line.rstrip()
         console.print(line)
-        if number and (details := escape(timeline.entries[number - 1].details_text)):
+        if number and (details := escape(shown[number - 1].details_text)):
             console.print(Padding(Text(details, style="dim"), (0, 0, 0, widths[0] + 2)))
     console.print()
     console.print(Text("   ").join(Text(text, style=style) for text, style in _summary(timeline, words)))
+    if outcome is not None:
+        console.print(Text(_left_out(timeline, shown, words), style="dim"))
     if unknown:
         console.print(Text(words["runs.unknown.hint"], style="dim"))
 
@@ -156,6 +165,14 @@ def _cells(entry: TimelineEntry, words: Mapping[str, str], *, unknown: bool) -> 
         effect = (entry.span.effect or "") if outcome == UNKNOWN else ""
         cells.insert(-1, (words.get(f"runs.detail.effect.{effect}") or escape(effect), ""))
     return cells
+
+
+def _any_unknown(entries: Iterable[TimelineEntry]) -> bool:
+    return any(entry.outcome == UNKNOWN for entry in entries)
+
+
+def _left_out(timeline: RunTimeline, shown: Sequence[TimelineEntry], words: Mapping[str, str]) -> str:
+    return words["runs.detail.shown"].format(shown=len(shown), total=len(timeline.entries))
 
 
 def _summary(timeline: RunTimeline, words: Mapping[str, str]) -> list[tuple[str, str]]:

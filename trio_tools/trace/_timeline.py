@@ -12,10 +12,13 @@ from ._step import EventKind
 from ._store import RunStore
 from ._wire import parse_payload, read_outcome
 
-__all__ = ["UNKNOWN", "OutcomeCounts", "RunTimeline", "TimelineEntry", "details_text"]
+__all__ = ["OUTCOMES", "UNKNOWN", "OutcomeCounts", "RunTimeline", "TimelineEntry", "details_text"]
 
 UNKNOWN: Final = "unknown"
 """What a call reads as that was dispatched and has no end in the store; no `ToolOutcome` (`TR-8`)."""
+
+OUTCOMES: Final = (*map(str, ToolOutcome), UNKNOWN)
+"""How an entry may have ended, if it has an outcome (`TL-2`)."""
 
 # Everything that may be shown of a payload. What a message, an argument, a result or an artifact says is
 # not in here, so no format can show it (`TL-6`, `TL-8`).
@@ -143,14 +146,16 @@ class RunTimeline:
         entries.sort(key=_position)
         return cls(rows.run, tuple(entries))
 
-    def only(self, outcome: str) -> "RunTimeline":
-        """Return the timeline of those entries alone that have an outcome."""
-        return RunTimeline(self.run, tuple(entry for entry in self.entries if entry.outcome == outcome))
+    def shown(self, outcome: str | None) -> tuple[TimelineEntry, ...]:
+        """Return the entries that have an outcome, all of them for None."""
+        if outcome is None:
+            return self.entries
+        return tuple(entry for entry in self.entries if entry.outcome == outcome)
 
     @property
     def counts(self) -> OutcomeCounts:
         """How many entries ended how."""
-        counts = {**dict.fromkeys(map(str, ToolOutcome), 0), UNKNOWN: 0, "none": 0}
+        counts = dict.fromkeys((*OUTCOMES, "none"), 0)
         for entry in self.entries:
             counts[entry.outcome or "none"] += 1
         return OutcomeCounts(**counts)

@@ -401,7 +401,7 @@
   };
   const remember = () => {
     const parts = new URLSearchParams();
-    if (state.outcomes.size) parts.set("outcome", [...state.outcomes].join(","));
+    if (state.outcomes.size || data.outcome) parts.set("outcome", [...state.outcomes].join(","));
     for (const name of ["tool", "layer", "kind", "search"]) if (state[name]) parts.set(name, state[name]);
     if (state.order !== "nested") parts.set("order", state.order);
     if (state.language !== data.language) parts.set("language", state.language);
@@ -413,7 +413,8 @@
   };
   const recall = () => {
     const parts = new URLSearchParams(location.hash.slice(1));
-    for (const name of (parts.get("outcome") ?? "").split(",")) if (OUTCOMES.includes(name)) state.outcomes.add(name);
+    // An address that says nothing of it opens with the filter that the page was written with.
+    for (const name of (parts.get("outcome") ?? data.outcome ?? "").split(",")) if (OUTCOMES.includes(name)) state.outcomes.add(name);
     for (const name of ["tool", "layer", "kind", "search"]) state[name] = parts.get(name) ?? "";
     if (parts.get("order") === "recorded") state.order = "recorded";
     if (parts.get("language") in data.labels) state.language = parts.get("language");
