@@ -8,15 +8,22 @@ Two nurseries stand around a body that asked for its context::
                              `- whatever the body started there
 
 A body can do anything to ``ctx.nursery``, even leave its scope, and wrecks nothing but the keeper's
-task. A body without a context can reach neither, and runs where the keeper would. Meanwhile the task
+task. A body without a context can reach neither, and runs where the keeper would; its task is all that
+there is to cancel, so its fused scope is its sentinel::
+
+    execute's task:   own nursery
+                        `- the body's task, within the fused scope
+
+Meanwhile the task
 that executes the call is parked with a `Sentry`: it cannot be interrupted, and takes note when it is
 asked to cancel.
 """
 
 import threading
 from collections.abc import Awaitable
+from contextlib import AbstractContextManager
 from functools import partial
-from typing import Final, cast
+from typing import Final
 
 import trio
 
@@ -51,10 +58,13 @@ async def run_body(life: Life, sources: tuple[Source, ...], tool: Tool, bound: o
     try:
         async with trio.open_nursery() as own:
             attempt.scope = own.cancel_scope
-            with governed(life, sources, own.cancel_scope):
-                run = _run_alone if tool.context_parameter is None else _keep
-                own.start_soon(run, attempt, sentry, name=tool.name)
+            if tool.context_parameter is None:
+                own.start_soon(_run_alone, attempt, sentry, name=tool.name)
                 await sentry.park()
+            else:
+                with governed(life, sources, own.cancel_scope):
+                    own.start_soon(_keep, attempt, sentry, name=tool.name)
+                    await sentry.park()
     except BaseException as raised:
         attempt.errors.append(raised)
     life.task, life.nursery = executing, None
@@ -74,9 +84,9 @@ def _asked_to_cancel(attempt: Attempt, interrupt: BaseException | None) -> None:
 
 @trio.lowlevel.enable_ki_protection
 async def _run_alone(attempt: Attempt, sentry: Sentry) -> None:
-    """Run a body that has no context."""
+    """Run a body that has no context, in a task that nobody else can do anything to."""
     try:
-        await _invoke(attempt, None)
+        await _invoke(attempt, None, governed(attempt.life, attempt.sources))
     finally:
         sentry.release()
 
@@ -97,14 +107,21 @@ async def _keep(attempt: Attempt, sentry: Sentry) -> None:
 @trio.lowlevel.enable_ki_protection
 async def _run_in_nursery(attempt: Attempt, nursery: trio.Nursery) -> None:
     """Run a body in the call's nursery, which ends with it unless it returned (`BO-11`, `NE-8`)."""
-    await _invoke(attempt, ToolContext(attempt))
+    await _invoke(attempt, ToolContext(attempt), trio.CancelScope())
     if not attempt.returned:
         attempt.cancelled_itself = nursery.cancel_scope.cancel_called
         nursery.cancel_scope.cancel()
 
 
-async def _invoke(attempt: Attempt, context: ToolContext | None) -> None:
+async def _invoke(
+    attempt: Attempt, context: ToolContext | None, around: AbstractContextManager[object]
+) -> None:
+    """Run the body within a scope of ours, which tells whether the body left one of its own open (`BO-10`).
+
+    trio is silent when a task ends with a scope left open; leaving one around it makes it an error.
+    """
     attempt.life.task = trio.lowlevel.current_task()
+    around.__enter__()
     try:
         if attempt.tool.is_async:
             await _invoke_async(attempt, context)
@@ -112,6 +129,10 @@ async def _invoke(attempt: Attempt, context: ToolContext | None) -> None:
             await _invoke_in_thread(attempt, context)
     finally:
         attempt.life.task = None
+        try:
+            around.__exit__(None, None, None)
+        except RuntimeError:
+            attempt.left_open = True
 
 
 def _may_invoke(attempt: Attempt) -> bool:
@@ -129,9 +150,6 @@ async def _invoke_async(attempt: Attempt, context: ToolContext | None) -> None:
     if not _may_invoke(attempt):
         return
     attempt.life.begun()
-    # trio is silent when a task ends with a scope left open; leaving this one makes it an error.
-    sentinel = trio.CancelScope()
-    sentinel.__enter__()
     try:
         attempt.value = await _call(attempt, context)
         attempt.returned = True
@@ -140,16 +158,13 @@ async def _invoke_async(attempt: Attempt, context: ToolContext | None) -> None:
     if nurseries := trio.lowlevel.current_task().child_nurseries:
         attempt.left_open = True
         await _empty(nurseries)
-    try:
-        sentinel.__exit__(None, None, None)
-    except RuntimeError:
-        attempt.left_open = True
 
 
 @trio.lowlevel.disable_ki_protection
 async def _call(attempt: Attempt, context: ToolContext | None) -> object:
     """Run the function itself, which a Ctrl-C may interrupt anywhere; the code around it, it may not."""
-    return await cast("Awaitable[object]", attempt.tool.invoke(attempt.bound, context))
+    running: Awaitable[object] = attempt.tool.invoke(attempt.bound, context)  # pyright: ignore[reportAssignmentType]
+    return await running
 
 
 async def _empty(nurseries: list[trio.Nursery]) -> None:
