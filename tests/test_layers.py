@@ -82,7 +82,6 @@ SEES_TRIO = {
     "_life",
     "_execution",
     "_policy",
-    "_timeout",
     "_body",
     "_delegation",
     "_pipeline",

@@ -96,8 +96,8 @@ def content_of(answer: object) -> tuple[Content, ...]:
     Raises:
         TypeError: when it is none of these.
     """
-    if type(answer) is tuple and all(map(_is_plain, cast("tuple[object, ...]", answer))):
-        return cast("tuple[Content, ...]", answer)
+    if type(answer) is tuple and all(map(_is_plain, answer)):  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        return answer  # pyright: ignore[reportUnknownVariableType]
     items: Iterable[object] = (
         cast("list[object] | tuple[object, ...]", answer) if isinstance(answer, list | tuple) else (answer,)
     )

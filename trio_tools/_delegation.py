@@ -11,7 +11,7 @@ from ._errors import INVALID_ARGS, PolicyError, standard_failure
 from ._execution import DispatchExecution, derives_from, sources_of
 from ._fusion import Ambient, Source, earliest
 from ._json import NotLossless, freeze_value
-from ._layer import Wrapper, layer_of
+from ._layer import Wrapper, hooks_of
 from ._leaves import await_foreign, capture, close_coroutine, leaves_of
 from ._life import Life, Phase, governed
 from ._output import InvalidOutputError, make_output
@@ -28,8 +28,7 @@ _LEFT_RUNNING: Final = "a wrapper ended while a delegation it had started was st
 
 async def run_wrappers(life: Life) -> Decided:
     """Run the wrappers around dispatch and decide what came out of them (`CA-14` to `CA-17`)."""
-    life.enter(Phase.WRAPPERS)
-    chain = layer_of(life).hooks().wrappers
+    chain = hooks_of(life).wrappers
     captured = await capture(_delegate, life, chain, 0, DispatchExecution(life, life.sources))
     cause = life.cause_if_stale()
     came = captured.came
@@ -60,7 +59,8 @@ async def _delegate(
     wrapper = chain[index]
     # The library's own wrapper never waits for anything but what it delegates to.
     if wrapper is enforce_timeouts:
-        return _checked(life, view, await wrapper(view, _Proceed(life, chain, index + 1, view)))
+        return await wrapper(view, _Proceed(life, chain, index + 1, view))
+    life.enter(Phase.WRAPPERS)
     life.stale = True
     # Never one span for two wrappers: the outer one may shield the inner one, or run it in another task.
     with governed(life, sources):
@@ -108,8 +108,9 @@ class _Proceed:
         try:
             self._running = True
             if view is not self._received:
-                life.derived = (*life.derived, view.scope)
-                view.reopen()
+                scope = view.scope
+                life.derived = (*life.derived, scope)
+                scope.reopen()
             result = await _delegate(life, self._chain, self._index, view)
         except BaseException as raised:
             result = self._ended_by_own_source(view, raised)
@@ -117,7 +118,7 @@ class _Proceed:
             if view is not self._received:
                 if self._index < len(self._chain):
                     life.cause_now(sources_of(view))
-                view.settle(_first_of(life, view))
+                view.scope.settle(_first_of(life, view))
             self._running = False
             if self._ended is not None:
                 self._ended.set()

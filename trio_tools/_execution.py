@@ -17,7 +17,7 @@ from ._errors import ABORTED, ABORTED_BEFORE_DISPATCH, INVALID_ARGS, UNKNOWN_TOO
 from ._fusion import DeadlineSource, Source
 from ._json import JsonValue
 from ._life import Attempt, Life, Progress
-from ._result import CancelCause, ToolResult
+from ._result import ToolResult
 from ._schema import Violations
 from ._scope import CallScope, ScopeView, lifetime_of
 from ._tool import BodyContext, Tool
@@ -140,17 +140,21 @@ class DispatchExecution(_View):
 
     __slots__ = ("_base", "_scope", "_sources")
 
+    _scope: ScopeView | None
+
     def __init__(
         self, life: Life, sources: tuple[Source, ...], base: "DispatchExecution | None" = None
     ) -> None:
         self._life = life
         self._base: Final = base
         self._sources: Final = sources
-        self._scope: Final = ScopeView(sources, life.clock)
+        self._scope = None
 
     @property
     def scope(self) -> ScopeView:
         """What governs the delegation: the caller and every source added so far."""
+        if self._scope is None:
+            self._scope = ScopeView(self._sources, self._life.clock)
         return self._scope
 
     @property
@@ -212,14 +216,6 @@ class DispatchExecution(_View):
         if lifetime.closing:
             raise ValueError(f"call scope {scope.name!r} is not open any more")
         return self._with(lifetime)
-
-    def reopen(self) -> None:
-        """Forget how an earlier delegation of this view ended; for the registry alone."""
-        self._scope.reopen()
-
-    def settle(self, cause: CancelCause | None) -> None:
-        """Keep what came first in a delegation that has ended (`WR-10`); for the registry alone."""
-        self._scope.settle(cause)
 
     def _with(self, source: Source) -> "DispatchExecution":
         return DispatchExecution(self._life, (*self._sources, source), self)

@@ -434,6 +434,12 @@ def layer_of(life: Life) -> Layer:
     return life.layer  # pyright: ignore[reportReturnType]  (nothing else is ever put there)
 
 
+def hooks_of(life: Life) -> Hooks:
+    """Return the hooks that run now for a call (`LA-7`); for the registry alone."""
+    layer: Layer = life.layer  # pyright: ignore[reportAssignmentType]  (as above)
+    return layer.hooks()
+
+
 def refuse_wrong_kind(word: str, fn: object, *, takes: int, awaited: bool) -> None:
     """Raise `RegistrationError` for what cannot be the hook that ``word`` names, such as ``a gate``.
 

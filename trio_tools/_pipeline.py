@@ -45,7 +45,7 @@ from ._errors import NOT_JSON, PolicyError, ToolFailure, standard_failure, text_
 from ._execution import view_of
 from ._fusion import Ambient
 from ._json import NotLossless, TooDeep, freeze_arguments
-from ._layer import Layer, layer_of
+from ._layer import Layer, hooks_of, layer_of
 from ._leaves import capture_sync, close_coroutine, leaves_of, log_error, one_of
 from ._life import Life, Phase, Settings, life_of
 from ._policy import ask_gates, ask_guards, review
@@ -94,7 +94,8 @@ async def live(life: Life, turn: Turn | None = None) -> ToolResult:
             life.stale = True
         if decided.path is Path.R:
             result = await review(life, result)
-        await schedule(life)
+        if not life.scheduled:
+            await schedule(life)
         if decided.path is Path.R:
             result = check_after_review(life, result)
         return conclude(life, result)
@@ -153,9 +154,8 @@ def announce(turn: Turn | None) -> None:
 
 async def schedule(life: Life) -> None:
     """Give way once on a path that has not done so yet: every call is a schedule point (`PU-1`)."""
-    if not life.scheduled:
-        life.scheduled = life.stale = True
-        await trio.lowlevel.cancel_shielded_checkpoint()
+    life.scheduled = life.stale = True
+    await trio.lowlevel.cancel_shielded_checkpoint()
 
 
 def check_after_review(life: Life, result: ToolResult) -> ToolResult:
@@ -209,7 +209,7 @@ def publish(life: Life, result: ToolResult) -> list[BaseException]:
     """
     life.phase = Phase.PUBLISHED
     interrupts: list[BaseException] = []
-    for observer in layer_of(life).hooks().observers:
+    for observer in hooks_of(life).observers:
         try:
             answer = observer(view_of(life), result)
         except BaseException as raised:

@@ -11,7 +11,7 @@ from ._content import Content, Context, content_of, context_of
 from ._decisions import UNSET, Accept, Allow, Approval, Ask, Block, Deny, GateDecision, ReviewDecision
 from ._errors import DENIED, PolicyError, standard_failure
 from ._execution import view_of
-from ._layer import Approver, Gate, Reviewer, layer_of
+from ._layer import Approver, Gate, Reviewer, hooks_of, layer_of
 from ._leaves import Captured, await_foreign, capture, capture_sync, close_coroutine
 from ._life import Life, Phase, governed
 from ._output import InvalidOutputError, make_output
@@ -55,7 +55,7 @@ class _Chain(Generic[D]):
 
 async def ask_gates(life: Life) -> Decided | None:
     """Put the call to the gates and, where they ask, to the approver; None lets it go on (`GA-1`)."""
-    gates = layer_of(life).hooks().gates
+    gates = hooks_of(life).gates
     if not gates:
         return None
     life.enter(Phase.GATES)
@@ -141,9 +141,8 @@ def _decide(life: Life, place: Place, captured: Captured[GateDecision | Approval
 
 def ask_guards(life: Life) -> Decided | None:
     """Ask every guard, then whether the caller is cancelled by now; None lets the call go on (`GA-14`)."""
-    layer = layer_of(life)
-    life.enter(Phase.GUARDS)
-    for guard in layer.guards() if layer.hooks().guards else ():
+    for guard in layer_of(life).guards() if hooks_of(life).guards else ():
+        life.enter(Phase.GUARDS)
         life.stale = True
         captured = capture_sync(_ask_guard, guard, life)
         came = captured.came
@@ -175,7 +174,7 @@ def _ask_guard(guard: Callable[..., object], life: Life) -> str | None:
 
 async def review(life: Life, result: ToolResult) -> ToolResult:
     """Put a result to the reviewers, shielded, and return what their decision makes of it (`RE-2`)."""
-    reviewers = layer_of(life).hooks().reviewers
+    reviewers = hooks_of(life).reviewers
     if not reviewers:
         return result
     life.enter(Phase.REVIEW)

@@ -7,7 +7,7 @@ that decided, and is None when none did.
 
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Any, Final, Self, cast, final
+from typing import Any, Final, Self, final
 
 from attrs import evolve, field, frozen
 
@@ -66,22 +66,11 @@ class CancelCause:
     at: float
 
 
-# To call an enum is the dearest part of making a result, and nearly all are made with its members.
-
-
-def _outcome_of(value: ToolOutcome | str) -> ToolOutcome:
-    return value if type(value) is ToolOutcome else ToolOutcome(value)
-
-
-def _settlement_of(value: Settlement | str) -> Settlement:
-    return value if type(value) is Settlement else Settlement(value)
-
-
 def _several(contexts: Iterable[Context]) -> tuple[Context, ...]:
     if isinstance(contexts, str | bytes):
         raise TypeError("contexts are several messages: put a single one into a tuple")
     frozen = [each if type(each) is str else _frozen_if_json(each) for each in contexts]
-    return cast("tuple[Context, ...]", tuple(frozen))
+    return tuple(frozen)  # pyright: ignore[reportReturnType]
 
 
 def _only_artifacts(artifacts: Iterable[Artifact]) -> tuple[Artifact, ...]:
@@ -93,8 +82,6 @@ def _only_artifacts(artifacts: Iterable[Artifact]) -> tuple[Artifact, ...]:
 
 
 def _frozen_if_json(value: Any) -> JsonValue:
-    if type(value) in _FROZEN_ALREADY:
-        return value
     # A result that somebody made by hand may hold what JSON would lose; the registry, which alone
     # publishes, refuses it there with the right code (`WR-14`, `MA-16`).
     try:
@@ -103,12 +90,13 @@ def _frozen_if_json(value: Any) -> JsonValue:
         return value
 
 
+_NONE: Final[tuple[()]] = ()
 _VALUE_DEPTH: Final = 100_000
 _FROZEN_ALREADY: Final = frozenset({FrozenDict, FrozenList, int, bool, type(None)})
 
 
 @final
-@frozen(kw_only=True, repr=False)
+@frozen(kw_only=True, repr=False, init=False)
 class ToolResult:
     """How one call ended (`OU-1` to `OU-6`).
 
@@ -130,17 +118,48 @@ class ToolResult:
         TypeError: when an artifact, a part of the content or the contexts are of another kind.
     """
 
-    outcome: ToolOutcome = field(converter=_outcome_of)
-    content: tuple[Content, ...] = field(converter=content_of)
-    value: JsonValue = field(default=None, converter=_frozen_if_json)
-    error: ToolFailure | None = None
-    meta: JsonValue | None = field(default=None, converter=_frozen_if_json)
-    contexts: tuple[Context, ...] = field(default=(), converter=_several)
-    concludes: bool = False
-    artifacts: tuple[Artifact, ...] = field(default=(), converter=_only_artifacts)
-    write: WriteTarget | None = None
-    settlement: Settlement = field(default=Settlement.NOT_DISPATCHED, converter=_settlement_of)
-    cause: CancelCause | None = None
+    outcome: ToolOutcome
+    content: tuple[Content, ...]
+    value: JsonValue
+    error: ToolFailure | None
+    meta: JsonValue | None
+    contexts: tuple[Context, ...]
+    concludes: bool
+    artifacts: tuple[Artifact, ...]
+    write: WriteTarget | None
+    settlement: Settlement
+    cause: CancelCause | None
+
+    def __init__(
+        self,
+        *,
+        outcome: ToolOutcome | str,
+        content: object,
+        value: Any = None,
+        error: ToolFailure | None = None,
+        meta: Any = None,
+        contexts: Iterable[Context] = (),
+        concludes: bool = False,
+        artifacts: Iterable[Artifact] = (),
+        write: WriteTarget | None = None,
+        settlement: Settlement | str = Settlement.NOT_DISPATCHED,
+        cause: CancelCause | None = None,
+    ) -> None:
+        # Every call makes one, of parts that nearly always are what they should be; so each is looked at
+        # before a function is called for it, and an enum most of all.
+        self.__attrs_init__(  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+            outcome=outcome if type(outcome) is ToolOutcome else ToolOutcome(outcome),
+            content=content_of(content),
+            value=value if type(value) in _FROZEN_ALREADY else _frozen_if_json(value),
+            error=error,
+            meta=meta if meta is None else _frozen_if_json(meta),
+            contexts=contexts if contexts is _NONE else _several(contexts),
+            concludes=concludes,
+            artifacts=artifacts if artifacts is _NONE else _only_artifacts(artifacts),
+            write=write,
+            settlement=settlement if type(settlement) is Settlement else Settlement(settlement),
+            cause=cause,
+        )
 
     def __attrs_post_init__(self) -> None:
         if self.outcome is ToolOutcome.OK:

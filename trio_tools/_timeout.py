@@ -2,8 +2,6 @@
 
 from collections.abc import Awaitable, Callable
 
-import trio
-
 from ._errors import TOOL_TIMEOUT, standard_failure
 from ._execution import DispatchExecution, life_of_view
 from ._result import CancelCause, CauseKind, ToolResult
@@ -27,7 +25,7 @@ async def enforce_timeouts(
     tool = execution.tool
     if tool is None or tool.timeout is None:
         return await proceed(execution)
-    at = trio.current_time() + tool.timeout
+    at = life_of_view(execution).clock.current_time() + tool.timeout
     derived = execution.with_deadline(at, name="timeout")
     result = await proceed(derived)
     cause = derived.scope.cause
