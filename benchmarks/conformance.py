@@ -3,9 +3,10 @@
     python -m benchmarks.conformance            the rates
     python -m benchmarks.conformance --soak 600 the growth, over so many seconds of checks
 
-The rates are of one process and of its own CPU time, so they hold on a machine that is busy otherwise. The
-re-runs are those of a sweep: a tool with ten checkpoints, cancelled at every place in every way. Without
-leak checks means without the census of what the process holds and without waiting for the loop to rest.
+The rates are of one worker process as a check has it, from its start to its last answer, in CPU time of
+its own and of the process that reads the answers. The re-runs are those of a sweep: a tool with ten
+checkpoints, cancelled at every place in every way, each judged. Without leak checks means without the
+census of what the process holds and without waiting for the loop to rest.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ from unittest import mock
 import trio
 
 from trio_tools import tool
-from trio_tools.conformance import Complaint, Profile, check_tool
+from trio_tools.conformance import Profile, check_tool
 from trio_tools.conformance import _runner as runner
 from trio_tools.conformance._case import Case, Kind
-from trio_tools.conformance._census import Leftovers
-from trio_tools.conformance._manifest import judge
+from trio_tools.conformance._census import NOTHING_LEFT
+from trio_tools.conformance._job import answers_of, complaints_of, is_lost
 from trio_tools.conformance._observation import Observation
 from trio_tools.conformance._plan import Reference, first_wave
 
@@ -86,18 +87,12 @@ def sweep() -> list[Case]:
 def rate(cases: list[Case]) -> float:
     """Return the re-runs of one second of CPU time, each of them judged."""
     # A machine that is busy otherwise makes steps slow.
-    patient = Profile(block_seconds=60)
+    patient = Profile(block_seconds=60, wall_seconds=60)
     subject = runner.Subject(tool=ten_checkpoints, setup=None, profile=patient)
-    found: list[tuple[str, Complaint]] = []
-
-    def report(seen: Observation) -> None:
-        found.extend(judge(seen, subject)[1])
-
-    running = runner.Runner(subject)
-    began = time.process_time()
-    running.run(cases, report)
-    took = time.process_time() - began
-    assert not found, found[0]
+    began = sum(os.times()[:4])
+    found = answers_of(subject, cases, processes=1)
+    took = sum(os.times()[:4]) - began
+    assert not any(complaints_of(answer) or is_lost(answer) for answer in found), found
     return len(cases) / took
 
 
@@ -106,7 +101,7 @@ def without_leak_checks(measure: Callable[[], float]) -> float:
         return True
 
     with (
-        mock.patch.object(runner, "leftovers_since", return_value=Leftovers()),
+        mock.patch.object(runner, "leftovers_since", return_value=NOTHING_LEFT),
         mock.patch.object(runner.Runner, "_is_quiet", rests),
     ):
         return measure()

@@ -61,14 +61,10 @@ Judge = Callable[[Observation, Subject], Iterable[Complaint] | None]
 """Decides one run: None when the run says nothing about the requirement."""
 
 
-def _ours(seen: Observation) -> list[Delivery]:
-    return [delivery for delivery in seen.deliveries if delivery.ours]
-
-
 def _swallowed(seen: Observation) -> Delivery | None:
     """Return the cancellation after which a task went on to its next cancel point."""
     earlier: dict[int, Delivery] = {}
-    for delivery in _ours(seen):
+    for delivery in seen.ours:
         before = earlier.get(delivery.task)
         if (
             before is not None
@@ -82,7 +78,7 @@ def _swallowed(seen: Observation) -> Delivery | None:
 
 def _absorbed(seen: Observation) -> Delivery | None:
     """Return the cancellation that a task of the tool's own ended with, instead of passing it on."""
-    ended = (each for each in _ours(seen) if each.absorbed and each.site is not None)
+    ended = (each for each in seen.ours if each.absorbed and each.site is not None)
     return next(ended, None)
 
 
@@ -94,7 +90,7 @@ def _replaced(seen: Observation) -> tuple[BaseException, Delivery] | None:
         if isinstance(leaf, trio.Cancelled):
             continue
         links = set(chain_of(leaf))
-        for delivery in _ours(seen):
+        for delivery in seen.ours:
             if delivery.error in links:
                 return leaf, delivery
     return None
@@ -147,7 +143,7 @@ def _reached(seen: Observation) -> list[Delivery] | bool:
 
 
 def lets_through(seen: Observation, _subject: Subject) -> Iterable[Complaint] | None:
-    if not _ours(seen):
+    if not seen.ours:
         return None
     swallowed = _swallowed(seen)
     if swallowed is not None:
@@ -163,7 +159,7 @@ def lets_through(seen: Observation, _subject: Subject) -> Iterable[Complaint] | 
 
 
 def makes_no_value(seen: Observation, _subject: Subject) -> Iterable[Complaint] | None:
-    own = [delivery for delivery in _ours(seen) if delivery.inside]
+    own = [delivery for delivery in seen.ours if delivery.inside]
     if not own or seen.stuck:
         return None
     if seen.body == "returned" and _swallowed(seen) is None and _absorbed(seen) is None:
@@ -277,7 +273,7 @@ def comes_to_rest(seen: Observation, _subject: Subject) -> Iterable[Complaint] |
 
 def keeps_its_error(seen: Observation, _subject: Subject) -> Iterable[Complaint] | None:
     said = False
-    for delivery in _ours(seen):
+    for delivery in seen.ours:
         if not in_cleanup(delivery.frames):
             continue
         for lost in leaves_of(delivery.error.__context__):
@@ -295,7 +291,7 @@ def keeps_its_error(seen: Observation, _subject: Subject) -> Iterable[Complaint]
 
 
 def knows_its_timeouts(seen: Observation, _subject: Subject) -> Iterable[Complaint] | None:
-    if not _ours(seen):
+    if not seen.ours:
         return None
     replaced = _replaced(seen)
     if replaced is None or not _is_timeout(replaced[0]):

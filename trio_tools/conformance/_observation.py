@@ -1,11 +1,12 @@
 """What was seen in one run of one tool."""
 
+from collections.abc import Sequence
 from typing import Any, final
 
 from attrs import define, field, frozen
 
 from ._case import Case
-from ._census import Leftovers
+from ._census import NOTHING_LEFT, Leftovers
 from ._probe import Delivery, Lane, Tick
 from ._site import Site
 
@@ -75,11 +76,12 @@ class Observation:
         body: how the body ended: ``returned``, ``raised``, ``cancelled`` or ``""``.
         error: what it raised.
         deliveries: the cancellations that were sent in.
+        ours: those of them that are the suite's.
         tasks: lanes that outlived the call.
         left: what else outlived it.
         generators: asynchronous generators that were begun and not finished.
         yields: generators that yielded inside a scope.
-        slowest: real seconds of the slowest step, and where it began.
+        slowest: real seconds of the slowest step, and if it is slower than allowed, where it began.
         idle: whether the loop was quiet after the call.
         real: whether real time passed.
         invariant: what the fixture's invariant said, None when it held.
@@ -107,11 +109,12 @@ class Observation:
     entered: int = 0
     body: str = ""
     error: BaseException | None = None
-    deliveries: list[Delivery] = field(factory=list[Delivery])
-    tasks: list[tuple[Lane, Site | None]] = field(factory=list[tuple[Lane, Site | None]])
-    left: Leftovers = field(factory=Leftovers)
-    generators: list[str] = field(factory=list[str])
-    yields: list[tuple[str, Site | None]] = field(factory=list[tuple[str, Site | None]])
+    deliveries: Sequence[Delivery] = ()
+    ours: Sequence[Delivery] = ()
+    tasks: Sequence[tuple[Lane, Site | None]] = ()
+    left: Leftovers = NOTHING_LEFT
+    generators: Sequence[str] = ()
+    yields: Sequence[tuple[str, Site | None]] = ()
     slowest: float = 0.0
     slowest_site: Site | None = None
     idle: bool = True
@@ -119,6 +122,6 @@ class Observation:
     invariant: str | None = None
     invariants: int = 0
     snapshots: list[Any] = field(factory=list[Any])
-    choices: list[int] = field(factory=list[int])
-    ticks: list[Tick] = field(factory=list[Tick])
-    lanes: list[str] = field(factory=list[str])
+    choices: Sequence[int] = ()
+    ticks: Sequence[Tick] = ()
+    lanes: Sequence[str] = ()

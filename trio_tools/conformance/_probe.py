@@ -145,11 +145,14 @@ class Probe(trio.abc.Instrument):
         fired_resume: the number of resumptions then.
         fired_at: the virtual time then.
         fired_site: the line at which the tool was.
-        slowest: the real seconds of the slowest step, and where it began.
+        slowest: the real seconds of the slowest step, and if it is slower than allowed, where it began.
         yields: generators seen to yield inside a scope: which kind, and where.
         ticks: the picture, None unless it is being drawn.
         step_limit: the number of steps after which the run is given up.
         stranger_steps: steps of tasks outside the family since one inside it ran.
+        newcomers: how many more tasks live than when the case began, whoever started them.
+        couriered: whether anything came in by ``TrioToken.run_sync_soon``.
+        block_seconds: the real seconds beyond which it is noted where a step began.
     """
 
     def __init__(self, clock: VirtualClock, generators: Generators, on_stuck: Callable[[str], None]) -> None:
@@ -159,6 +162,7 @@ class Probe(trio.abc.Instrument):
         self.progress: Callable[[int], None] = lambda _stage: None
         self.on_fired: Callable[[], None] = lambda: None
         self.slow_seconds = 0.0
+        self.block_seconds = 0.0
         self.on_enter: Callable[[], None] | None = None
         self._courier: trio.lowlevel.Task | None = None
         self.restart()
@@ -185,6 +189,8 @@ class Probe(trio.abc.Instrument):
         self.yields: list[tuple[str, Site | None]] = []
         self.step_limit = 1_000_000
         self.stranger_steps = 0
+        self.newcomers = 0
+        self.couriered = False
         self._alarmed: Site | None = None
         self._acting = False
         self._block: dict[int, Callable[[], None]] = {}
@@ -348,6 +354,7 @@ class Probe(trio.abc.Instrument):
 
     def task_spawned(self, task: trio.lowlevel.Task) -> None:
         """Adopt a task that one of the family spawned."""
+        self.newcomers += 1
         try:
             spawner = trio.lowlevel.current_task()
         except RuntimeError:
@@ -371,6 +378,7 @@ class Probe(trio.abc.Instrument):
 
     def task_exited(self, task: trio.lowlevel.Task) -> None:
         """Let go of a task that has ended."""
+        self.newcomers -= 1
         self.strays.pop(task, None)
         lane = self._family.pop(task, None)
         if lane is not None:
@@ -397,6 +405,7 @@ class Probe(trio.abc.Instrument):
             if task is self._courier or (self._courier is None and task.name == _COURIER):
                 # What it runs was handed to it by somebody, and holds the loop like any step.
                 self._courier = task
+                self.couriered = True
                 self._begin_step()
             return
         self.resumes += 1
@@ -412,7 +421,8 @@ class Probe(trio.abc.Instrument):
             signal.setitimer(signal.ITIMER_REAL, 0)
         if took > self.slowest:
             self.slowest = took
-            self.slowest_site = self._alarmed or (None if lane is None else site_of(lane.coroutine))
+            if took > self.block_seconds:
+                self.slowest_site = self._alarmed or (None if lane is None else site_of(lane.coroutine))
         self._alarmed = None
 
     def _begin_step(self) -> None:

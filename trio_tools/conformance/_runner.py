@@ -94,6 +94,7 @@ class Runner:
         self._generators: Final = Generators()
         self._probe: Final = Probe(self._clock, self._generators, self._stuck)
         self._probe.progress = progress
+        self._probe.block_seconds = subject.profile.block_seconds
         self._clock.stranded = self._stuck
         self._stage: Final = Stage(subject.tool, self._probe)
         self._seen = Observation(case=Case(kind=Kind.REFERENCE, arguments=None))
@@ -249,6 +250,7 @@ class Runner:
         seen.body = probe.body
         seen.error = probe.error
         seen.deliveries = probe.deliveries
+        seen.ours = [delivery for delivery in probe.deliveries if delivery.ours]
         seen.slowest = probe.slowest
         seen.slowest_site = probe.slowest_site
         seen.yields = probe.yields or list(self._generators.written_in_scope())
@@ -289,6 +291,8 @@ class Runner:
 
     async def _is_quiet(self) -> bool:
         """Return whether the loop comes to rest; tasks of a fixture may have something left to do."""
+        if self.subject.setup is None and not self._probe.newcomers and not self._probe.couriered:
+            return True  # there is nobody who could do anything
         for _ in range(_WINDOWS):
             self._probe.stranger_steps = 0
             await trio.lowlevel.checkpoint()
