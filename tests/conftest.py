@@ -13,6 +13,8 @@ import sys
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.conformance.zoo_table import zoo_table
+
 # Speed differs by a factor of ten between machines; a test that must be fast says so itself.
 settings.register_profile("dev", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", settings.get_profile("dev"), derandomize=True, print_blob=True)
@@ -30,3 +32,11 @@ def _ctrl_c_is_heard() -> None:
     """A shell has what it starts in the background ignore Ctrl-C, which some tests press."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the table of the zoo after its tests; only here are the reports of all processes together."""
+    lines = [*zoo_table(*(terminalreporter.getreports(name) for name in ("passed", "failed")))]
+    if lines:
+        terminalreporter.section("the zoo")
+        terminalreporter.write_line("\n".join(lines))
