@@ -39,3 +39,11 @@ def test_a_token_is_read_back_as_the_case_it_was_made_of(case: Case) -> None:
 def test_anything_else_is_refused_as_a_token(text: str) -> None:
     with pytest.raises(TokenError, match="no replay token"):
         read_token(text)
+
+
+@pytest.mark.parametrize("way", Way)
+def test_a_second_cancellation_comes_another_way_than_the_first(way: Way) -> None:
+    case = Case(kind=Kind.CANCEL, arguments={}, way=way, step=1, second=(Mode.RESUME, 3))
+
+    assert case.second_way is not way
+    assert str(case).endswith(f"by {way} at step 1 (block), and by {case.second_way} at step 3 (resume)")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import trio
 from hypothesis import given
 from hypothesis import strategies as st
@@ -62,8 +63,9 @@ def test_orders_are_tried_one_departure_first_and_up_to_the_bound() -> None:
     assert len(orders) == len(set(orders)) == 7
 
 
-def test_a_second_cancellation_is_tried_at_each_step_of_a_cleanup() -> None:
-    case = Case(kind=Kind.CANCEL, arguments={}, step=2, mode=Mode.BLOCK)
+@pytest.mark.parametrize("way", Way)
+def test_a_second_cancellation_is_tried_at_each_step_of_a_cleanup(way: Way) -> None:
+    case = Case(kind=Kind.CANCEL, arguments={}, way=way, step=2, mode=Mode.BLOCK)
     answer = {"n": 4, "r": 5, "fs": 2, "fr": 3}
 
     assert [again.second for again in second_wave(subject(plain), [case], [answer])] == [

@@ -64,7 +64,7 @@ class Case:
         mode: where at the step it lands.
         step: the step, from 1; 0 stands for the place before the first. Of a pair: the step of the first
             call at which the second begins.
-        second: mode and step of another cancellation, which comes from outside during the cleanup.
+        second: mode and step of another cancellation, during the cleanup, see `second_way`.
         deviations: where the order of tasks departs from first spawned, first run.
         draw: whether the picture of the run is taken down.
     """
@@ -85,6 +85,11 @@ class Case:
     def called_with(self, arguments: Any) -> Self:
         """Return the same case with other arguments."""
         return evolve(self, arguments=arguments)
+
+    @property
+    def second_way(self) -> Way:
+        """How the second cancellation comes: from outside, or where that was the first, from the caller."""
+        return Way.CALLER if self.way is Way.SHUTDOWN else Way.SHUTDOWN
 
     @property
     def simplicity(self) -> tuple[int, ...]:
@@ -111,7 +116,7 @@ class Case:
             Kind.ROUTES: "by every route" + (f", cancelled by {self.way} {place}" if self.step >= 0 else ""),
         }[self.kind]
         if self.second is not None:
-            said += f", and by shutdown at step {self.second[1]} ({self.second[0]})"
+            said += f", and by {self.second_way} at step {self.second[1]} ({self.second[0]})"
         if self.deviations:
             said += ", order " + " ".join(f"{choice}:{position}" for choice, position in self.deviations)
         return said

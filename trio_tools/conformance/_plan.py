@@ -118,9 +118,7 @@ def second_wave(subject: Subject, cases: Sequence[Case], answers: Sequence[dict[
             ]
         if case.kind is Kind.PAIR and case.step == 0 and "ch" in answer:
             found += _reordered(case, answer["ch"], profile.max_schedules)
-        if case.kind is not Kind.CANCEL or case.way is not Way.CALLER or not profile.second_cancels:
-            continue
-        if "fs" not in answer:
+        if case.kind is not Kind.CANCEL or not profile.second_cancels or "fs" not in answer:
             continue
         for step in range(answer["fs"] + 1, answer["n"] + 1):
             found.append(_again(case, Mode.BLOCK, step))

@@ -211,7 +211,7 @@ class Runner:
                 probe.on_enter = fire
             if case.second is not None:
                 mode, step = case.second
-                probe.arm(step, resume=mode is Mode.RESUME, action=call.shut_down)
+                probe.arm(step, resume=mode is Mode.RESUME, action=call.cancel_again)
         await call.run(route=route, first=before)
         self._stop = None
         probe.on_enter = None

@@ -75,6 +75,13 @@ class Call:
         elif self._sibling is not None:
             self._sibling.set()
 
+    def cancel_again(self) -> None:
+        """Cancel the call another way than it was cancelled: from outside, or else by its caller."""
+        if self.way is Way.SHUTDOWN and self._scope is not None:
+            self._scope.cancel(TOKEN)
+        else:
+            self.shut_down()
+
     def shut_down(self) -> None:
         """Cancel the trio scope that surrounds everything."""
         self._ambient.cancel(reason=TOKEN)
