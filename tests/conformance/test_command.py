@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -94,7 +95,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def check(place: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "trio_tools.cli", "check", "--budget", "30", "--seed", "1", *words],
+        [sys.executable, "-m", "trio_tools.cli", "check", "--yes", "--budget", "30", "--seed", "1", *words],
         cwd=place,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
@@ -192,8 +193,86 @@ def test_a_body_that_never_waits_is_a_finding_and_the_others_still_run(place: Pa
     assert "fine: pass" in done.stdout
 
 
+CAREFUL = """
+from pathlib import Path
+from trio_tools import Effect, tool
+from trio_tools.conformance import ToolCheck
+
+@tool(effect=Effect.READ_ONLY)
+async def reads(number: int) -> int:
+    return number
+
+@tool(effect=Effect.NON_IDEMPOTENT_WRITE)
+async def pays(number: int) -> int:
+    Path("paid.txt").touch()
+    return number
+
+@tool
+async def unsaid(number: int) -> int:
+    return number
+
+PREPARED = ToolCheck(tool=pays, arguments=[{"number": 7}])
+"""
+WARNING = "pays, unsaid may change something: each really runs, often, on made-up arguments"
+
+
+def careful(place: Path, *words: str) -> list[str]:
+    (place / "careful.py").write_text(CAREFUL)
+    (place / "paid.txt").unlink(missing_ok=True)
+    return [sys.executable, "-m", "trio_tools.cli", "check", "--budget", "3", *words]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["careful:pays", "careful:unsaid"], f"trio-tools: {WARNING}\n"),
+        (["careful:unsaid", "--yes"], ""),
+        (["careful:reads", "careful:PREPARED"], ""),
+    ],
+)
+def test_what_may_change_something_is_told_where_nobody_can_be_asked(
+    place: Path, words: list[str], told: str
+) -> None:
+    done = subprocess.run(
+        careful(place, *words),
+        cwd=place,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.stderr == told
+    assert done.stdout
+
+
+@pytest.mark.parametrize(("answer", "runs"), [("y", True), ("n", False), ("", False)])
+def test_what_may_change_something_is_asked_for_on_a_terminal(place: Path, answer: str, runs: bool) -> None:
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        careful(place, "careful:pays", "careful:unsaid"),
+        cwd=place,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdin=theirs,
+        stderr=theirs,
+        stdout=subprocess.PIPE,
+    ) as running:
+        os.close(theirs)
+        told = b""
+        while b"[y/N]" not in told:
+            told += os.read(ours, 1_000)
+        os.write(ours, f"{answer}\n".encode())
+        running.communicate(timeout=60)
+    os.close(ours)
+
+    assert WARNING.encode() in told
+    assert (place / "paid.txt").exists() is runs
+    assert running.returncode == 3  # three runs are too few for a verdict
+
+
 def test_an_interrupted_check_exits_with_130_and_leaves_no_worker(place: Path) -> None:
-    command = [sys.executable, "-m", "trio_tools.cli", "check", "mine:hangs", "mine:fine"]
+    command = [sys.executable, "-m", "trio_tools.cli", "check", "--yes", "mine:hangs", "mine:fine"]
     with subprocess.Popen(
         command,
         cwd=place,

@@ -45,12 +45,16 @@ it left behind. Each finding has a replay token, which runs the one case again:
 
   trio-tools check TARGET --replay TOKEN
 
-The tool really runs, on arguments that are made up from its schema. A target may
-also name a trio_tools.conformance.ToolCheck, which gives arguments and a fixture.
+The tool really runs, on arguments that are made up from its schema: unless it
+declares that it only reads, you are asked first; --yes says so beforehand, and where
+nobody can be asked a line on standard error says what is run. A target may also name
+a trio_tools.conformance.ToolCheck, which gives arguments and a fixture of its own.
 
 The exit code is 0 if all is fine, 1 for findings, 2 for a target that is none, 3
 for what is unresolved, 130 if interrupted."""
 _IMPORT_SECONDS: Final = 60
+_NAMED: Final = 5
+"""How many tools are told by their names."""
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -68,6 +72,7 @@ def add_parser(subparsers: Subparsers) -> None:
         )
     parser.add_argument("--seed", type=int, metavar="N", help="the same seed gives the same report")
     parser.add_argument("--replay", metavar="TOKEN", help="run the one case of a finding again")
+    parser.add_argument("--yes", action="store_true", help="run tools that may change something, unasked")
     parser.add_argument(
         "--budget", type=positive, metavar="RUNS", help="the most runs for each tool (default: 2000)"
     )
@@ -101,6 +106,8 @@ def run(args: argparse.Namespace) -> int:
             troubles.append(_tell(error))
     if args.replay is not None:
         return _replay(checks, args.replay, profile) if checks else min(troubles)
+    if not args.yes and not _may_run([check for _, check in checks]):
+        raise CommandError("nothing was run", status=UNRESOLVED)
     reports: list[Report] = []
     for target, check in checks:
         try:
@@ -109,6 +116,21 @@ def run(args: argparse.Namespace) -> int:
             troubles.append(_tell(error))
     _write(args, reports)
     return _status(reports, troubles)
+
+
+def _may_run(checks: list[ToolCheck]) -> bool:
+    """Ask, where somebody can be asked, before tools run that may change something; else say so."""
+    names = [check.name for check in checks if check.is_unprepared]
+    if not names:
+        return True
+    listed = names if len(names) <= _NAMED else [*names[: _NAMED - 1], f"{len(names) - _NAMED + 1} more"]
+    it = "it" if len(names) == 1 else "each"
+    warning = f"{', '.join(listed)} may change something: {it} really runs, often, on made-up arguments"
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        print(f"trio-tools: {warning}", file=sys.stderr)
+        return True
+    print(f"{warning}.\nRun {it}? [y/N] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
 
 def _tell(error: CommandError) -> int:

@@ -9,7 +9,7 @@ from typing import Any, Final, final
 import trio
 from attrs import frozen
 
-from trio_tools import NotLossless, Tool, freeze_value
+from trio_tools import Effect, NotLossless, Tool, freeze_value
 
 from ._arguments import ArgumentsError, draw_arguments
 from ._case import Case, read_token
@@ -58,6 +58,12 @@ class ToolCheck:
     def name(self) -> str:
         """The name of the tool."""
         return _tool_of(self.tool).name
+
+    @property
+    def is_unprepared(self) -> bool:
+        """Whether to run the tool may change something, and nobody has said with what, or where."""
+        reads_only = _tool_of(self.tool).effect is Effect.READ_ONLY
+        return not reads_only and self.arguments is None and self.setup is None
 
     def run(
         self,
