@@ -1,15 +1,14 @@
 """The vectors: they say what the model says, fit their schema, and hold on this runtime."""
 
-import importlib.util
 import json
 import random
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import jsonschema
 import pytest
 
+from tests.reference.vectors import VECTORS, runner
 from trio_tools.reference import observe_call_program, write_call_vectors
 from trio_tools.reference.calls import (
     CallProgram,
@@ -23,7 +22,6 @@ from trio_tools.reference.calls import (
     trace_to_json,
 )
 
-FOLDER = Path(__file__).parents[2] / "docs" / "vectors"
 NAMES = [
     "batch.json",
     "classification.json",
@@ -35,22 +33,13 @@ NAMES = [
 ]
 
 
-def runner() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("vector_runner", FOLDER / "run.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.mark.slow
 def test_writing_the_vectors_anew_gives_the_same_bytes(tmp_path: Path) -> None:
     write_call_vectors(tmp_path)
 
     assert sorted(path.name for path in tmp_path.iterdir()) == NAMES
     for name in NAMES:
-        assert (tmp_path / name).read_bytes() == (FOLDER / name).read_bytes(), (
+        assert (tmp_path / name).read_bytes() == (VECTORS / name).read_bytes(), (
             f"{name} is not what the model says: python docs/vectors/regenerate.py"
         )
 
@@ -58,8 +47,8 @@ def test_writing_the_vectors_anew_gives_the_same_bytes(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_file_of_vectors_fits_the_schema(name: str) -> None:
-    schema = json.loads((FOLDER / "schema.json").read_text(encoding="utf-8"))
-    document = json.loads((FOLDER / name).read_text(encoding="utf-8"))
+    schema = json.loads((VECTORS / "schema.json").read_text(encoding="utf-8"))
+    document = json.loads((VECTORS / name).read_text(encoding="utf-8"))
     jsonschema.Draft202012Validator.check_schema(schema)
     validator: Any = jsonschema.Draft202012Validator(schema)
 
@@ -69,22 +58,22 @@ def test_a_file_of_vectors_fits_the_schema(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_the_runner_finds_the_runtime_within_what_is_permitted(name: str) -> None:
-    assert runner().failures(FOLDER / name) == []
+    assert runner(VECTORS).failures(VECTORS / name) == []
 
 
 def test_the_runner_tells_a_wrong_implementation(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    module = runner()
+    module = runner(VECTORS)
 
     def observe(_program: object) -> object:
         return {"published": [], "ends": {}}
 
     monkeypatch.setattr(module, "observe", observe)
 
-    count = len(json.loads((FOLDER / "timeouts.json").read_text(encoding="utf-8"))["vectors"])
+    count = len(json.loads((VECTORS / "timeouts.json").read_text(encoding="utf-8"))["vectors"])
 
-    assert module.main([str(FOLDER / "timeouts.json")]) == 1
+    assert module.main([str(VECTORS / "timeouts.json")]) == 1
     assert f"{count} vectors failed" in capsys.readouterr().out
 
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import random
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import jsonschema_rs
 import pytest
 
+from tests.reference.vectors import LANGUAGE, runner
 from trio_tools.reference import (
     PROPERTIES,
     Program,
@@ -106,30 +105,18 @@ def test_what_trio_does_with_a_vector_is_among_what_it_permits() -> None:
     assert choices == 40
 
 
-FOLDER = Path(__file__).parents[2] / "docs" / "vectors" / "language"
-
-
-def runner() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("language_runner", FOLDER / "run.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.mark.slow
 def test_writing_the_vectors_anew_gives_the_same_bytes(tmp_path: Path) -> None:
     write_program_vectors(tmp_path)
 
-    assert (tmp_path / "programs.json").read_bytes() == (FOLDER / "programs.json").read_bytes(), (
+    assert (tmp_path / "programs.json").read_bytes() == (LANGUAGE / "programs.json").read_bytes(), (
         "docs/vectors/language is not what the model says: python docs/vectors/regenerate.py"
     )
 
 
 def test_the_vectors_fit_their_schema() -> None:
-    schema = json.loads((FOLDER / "schema.json").read_text(encoding="utf-8"))
-    document = json.loads((FOLDER / "programs.json").read_text(encoding="utf-8"))
+    schema = json.loads((LANGUAGE / "schema.json").read_text(encoding="utf-8"))
+    document = json.loads((LANGUAGE / "programs.json").read_text(encoding="utf-8"))
     # Programs nest through a choice of operations, which takes a validator in Python minutes.
     validator = jsonschema_rs.validator_for(schema)
 
@@ -140,7 +127,7 @@ def test_the_vectors_fit_their_schema() -> None:
 def test_the_runner_finds_trio_within_what_is_permitted_and_tells_what_is_not(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    module = runner()
+    module = runner(LANGUAGE)
 
     assert module.main() == 0
 
@@ -155,4 +142,4 @@ def test_the_runner_finds_trio_within_what_is_permitted_and_tells_what_is_not(
 
 @pytest.mark.parametrize("path", ["run.py", "../run.py"])
 def test_a_runner_is_short_enough_to_copy(path: str) -> None:
-    assert len((FOLDER / path).read_text(encoding="utf-8").splitlines()) <= 60
+    assert len((LANGUAGE / path).read_text(encoding="utf-8").splitlines()) <= 60
