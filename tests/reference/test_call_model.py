@@ -15,6 +15,7 @@ from trio_tools.reference._call_program import (
     CancelAt,
     CancelCaller,
     CancelNursery,
+    Cleanup,
     Conclude,
     Defer,
     Fail,
@@ -507,6 +508,36 @@ def test_a_request_from_outside_after_an_own_source_may_be_observed_at_the_end_o
         Cause("ambient", "ambient", 3, 3),
         Cause("ambient", "ambient", 3, 8),
     }
+
+
+def test_a_scope_of_a_wrapper_may_absorb_before_a_deadline_that_passed_while_the_loop_was_held() -> None:
+    inner = WrapperScript((Cleanup((Sleep(8),), (Hold(8),)),))
+    program = run(
+        SLOW, wrappers=(WrapperScript((Proceed(lexical=1),)), inner), scopes=(ScopeSpec(timeout=3),)
+    )
+
+    assert {trace.published[0].code for trace in traces(program)} == {"w", BEFORE}
+
+
+@pytest.mark.rule("SC-9", "WR-11")
+def test_what_one_delegation_read_of_the_scope_of_a_wrapper_need_not_count_in_the_next() -> None:
+    retry = WrapperScript((Proceed(attempts=2),))
+    program = run(ToolScript("a", (Hold(8),)), wrappers=(WrapperScript((Proceed(lexical=3),)), retry))
+
+    assert only(program).cause == Cause("ambient", "wrapper", 3, 8)
+
+
+def test_others_may_run_between_two_commits_of_a_batch() -> None:
+    program = CallProgram(
+        (ToolScript("a", (Sleep(1),), parallel=True),),
+        (CallSpec("a"), CallSpec("a")),
+        mode="batch",
+        reviewers=(ReviewScript((Hold(1),)),),
+        cancels=(CancelAt(2),),
+    )
+    causes = {(first.code, second.cause) for first, second in (trace.published for trace in traces(program))}
+
+    assert (None, Cause("caller", "caller", 2, 2)) in causes
 
 
 def test_a_scope_that_a_wrapper_opens_is_ambient_by_name_of_the_wrapper() -> None:

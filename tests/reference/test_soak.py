@@ -71,8 +71,12 @@ def test_a_disagreement_makes_the_exit_code_one(
     monkeypatch.setattr(_program_soak, "soak", disagreeing)
     code = main(["language", "--programs", "1", "--cores", "1"])
 
+    printed = capsys.readouterr()
+
     assert code == 1
-    assert "1 disagreements" in capsys.readouterr().out
+    assert "1 disagreements" in printed.out
+    assert "Program()\n    observed:  returned" in printed.out
+    assert "Program()\n    observed:  returned" in printed.err, "the end may be hours away"
 
 
 def test_a_time_ends_the_command(capsys: pytest.CaptureFixture[str]) -> None:

@@ -160,3 +160,5 @@ class Batch:
             published = call.latest
             assert published is not None
             self.watch(published)
+            # Whether others run between two commits is open.
+            yield from self.life.world.kernel.pause()

@@ -254,12 +254,7 @@ class Bench:
         keep: bool = True,
     ) -> First | None:
         """Return the first cause of a delegation in time; ties go to the caller, then outwards (`WR-6`)."""
-        lexical = [
-            source
-            for link in node.visible
-            if link.role == "wrapper" and link.owner is call
-            for source in link.sources
-        ]
+        lexical = self._lexical(call, node)
         fired = [cause.until for source in (*added, *lexical) for cause in source.causes(self.now)]
         caller = self.caller(call, node=node, since=since, keep=keep, fired=fired)
         best: First | None = None if caller is None else (caller, None)
@@ -284,6 +279,24 @@ class Bench:
             if hidden is not None and first and self.kernel.choices.pick(2):
                 best = hidden, None
         return best
+
+    def _lexical(self, call: Call, node: Node) -> list[Source]:
+        """Return the trio scopes that wrappers of ``call`` opened around ``node`` (`WR-7`)."""
+        return [
+            source
+            for link in node.visible
+            if link.role == "wrapper" and link.owner is call
+            for source in link.sources
+        ]
+
+    def forget(self, call: Call, node: Node) -> None:
+        """Begin another delegation (`WR-11`): what the last one read of these may count, or not (`SC-9`).
+
+        They may be other scopes by now, and nothing tells.
+        """
+        for source in self._lexical(call, node):
+            if source.noticed is not None:
+                source.noticed = evolve(source.noticed, until=self.now)
 
     def marked(self, call: Call, row: str, *, since: float | None = None) -> bool:
         """Ask CA-1 at the end of a phase, and note where the caller was first seen cancelled."""

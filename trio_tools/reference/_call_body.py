@@ -16,6 +16,8 @@ __all__ = ["dispatched"]
 def dispatched(bench: Bench, call: Call, added: tuple[Source, ...]) -> Flow[Verdict]:
     """Ask the questions of dispatch (`BO-1`) and run the body to its settlement (`BO-4`)."""
     outside = bench.kernel.current.node
+    if call.delegated:
+        bench.forget(call, outside)
     first = bench.delegation(call, added, outside)
     bench.marked(call, OUTER if call.delegated else INNER)
     call.delegated = True

@@ -77,9 +77,11 @@ class SoakReport:
             "",
             str(self.coverage),
         ]
-        for seed, judgement in self.disagreements:
-            lines += ["", f"disagreement, seed {seed}:", str(judgement)]
-        return "\n".join(lines)
+        return "\n\n".join(["\n".join(lines), *self.told()])
+
+    def told(self) -> list[str]:
+        """Return each disagreement as text."""
+        return [f"disagreement, seed {seed}:\n{judgement}" for seed, judgement in self.disagreements]
 
 
 def soak_calls(

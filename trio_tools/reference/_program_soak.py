@@ -134,10 +134,20 @@ class SoakReport:
             f"{self.fault_of_trio} met the known fault of trio in checkpoint_if_cancelled",
             f"{len(self.disagreements)} disagreements",
         ]
-        for program in self.disagreements:
-            lines += ["", repr(program), f"    observed:  {describe(run(program, interleaving=True))}"]
-            lines += [f"    permitted: {describe(each)}" for each in allowed(program, interleaving=True)]
-        return "\n".join(lines)
+        return "\n\n".join(["\n".join(lines), *self.told()])
+
+    def told(self) -> list[str]:
+        """Renders each disagreement."""
+        return [
+            "\n".join(
+                [
+                    repr(program),
+                    f"    observed:  {describe(run(program, interleaving=True))}",
+                    *(f"    permitted: {describe(each)}" for each in allowed(program, interleaving=True)),
+                ]
+            )
+            for program in self.disagreements
+        ]
 
 
 def soak(

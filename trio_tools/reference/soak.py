@@ -53,6 +53,9 @@ def _gathered(
     began = told = time.monotonic()
     for piece in spread(work, cores=options.cores, pieces=pieces, seconds=seconds):
         report.add(piece)  # pyright: ignore[reportArgumentType]
+        for disagreement in piece.told():
+            # At once, for the end may be hours away.
+            print(disagreement, file=sys.stderr, flush=True)
         now = time.monotonic()
         if now - told >= options.every:
             told = now
