@@ -9,16 +9,27 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from importlib.util import find_spec
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.conformance.zoo_table import zoo_table
+from tests.machine import deselect
 
 # Speed differs by a factor of ten between machines; a test that must be fast says so itself.
 settings.register_profile("dev", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", settings.get_profile("dev"), derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "git_server: needs mcp-server-git, which the group demo brings")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if find_spec("mcp_server_git") is None:
+        deselect(config, items, "git_server", "tests of a real server: install the group demo to run them")
 
 
 @pytest.fixture(autouse=True)

@@ -55,7 +55,12 @@ def snippets(text: str) -> Iterator[Snippet]:
         yield Snippet(fence["body"], text.count("\n", 0, fence.start("body")), prints)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def needs_of(page: Path) -> list[pytest.MarkDecorator]:
+    """Return a mark for what a page starts and the tests do not bring."""
+    return [pytest.mark.git_server] if '"mcp_server_git"' in page.read_text(encoding="utf-8") else []
+
+
+@pytest.mark.parametrize("page", [pytest.param(page, id=page.name, marks=needs_of(page)) for page in PAGES])
 def test_the_snippets_of_a_page_run_and_print_what_it_shows(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

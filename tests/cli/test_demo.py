@@ -63,6 +63,7 @@ async def _stored(file: Path, run_id: str) -> list[dict[str, Any]]:
     return [json.loads(str(event.payload)) for event in rows.events]
 
 
+@pytest.mark.git_server
 @pytest.mark.slow
 def test_the_batch_ends_in_every_way_and_is_recorded(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
@@ -91,6 +92,7 @@ def test_the_batch_ends_in_every_way_and_is_recorded(
     assert _processes_about(str(repository)) == []
 
 
+@pytest.mark.git_server
 @pytest.mark.slow
 def test_without_a_repository_a_small_one_is_made_and_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
@@ -113,6 +115,7 @@ def test_without_a_repository_a_small_one_is_made_and_removed(
     assert "running wait_for_commit ...\n" in said.err
 
 
+@pytest.mark.git_server
 @pytest.mark.slow
 def test_an_interrupt_in_the_middle_leaves_nothing_running(repository: Path, tmp_path: Path) -> None:
     store = tmp_path / "runs.sqlite3"
@@ -141,6 +144,7 @@ def test_an_interrupt_in_the_middle_leaves_nothing_running(repository: Path, tmp
     assert _processes_about(str(repository)) == []
 
 
+@pytest.mark.git_server
 @pytest.mark.slow
 def test_a_call_that_does_not_end_as_meant_is_told_and_is_1(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
@@ -158,6 +162,7 @@ def test_a_call_that_does_not_end_as_meant_is_told_and_is_1(
     )
 
 
+@pytest.mark.git_server
 @pytest.mark.parametrize("place", ["folder", "file/inside/runs.sqlite3"])
 def test_a_store_that_cannot_be_written_is_one_line(place: str, repository: Path, capsys: Capture) -> None:
     (repository / "folder").mkdir()
@@ -170,6 +175,7 @@ def test_a_store_that_cannot_be_written_is_one_line(place: str, repository: Path
     assert said.count("\n") == 1
 
 
+@pytest.mark.git_server
 def test_a_server_that_does_not_start_is_one_line(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:

@@ -27,6 +27,24 @@ def test_the_stop_button_ends_what_runs_and_skips_what_waits(capsys: Capture) ->
     )
 
 
+@pytest.mark.slow
+def test_the_travel_desk_limits_a_question_and_lets_its_traveller_stop_the_booking(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(EXAMPLES / "travel_desk.py"), run_name="__main__")
+    told, _, timeline = capsys.readouterr().out.partition("\n\n")
+
+    assert told.splitlines() == [
+        "next_train: ok, body returned: the 08:12 from Graz to Wien",
+        "forecast: cancelled, body cancelled: deadline, the limit on questions",
+        "book: cancelled, body cancelled: caller, ada",
+    ]
+    assert "ok 1   failed 0   cancelled 2   unknown 0   no outcome 0   failure rate 0.0 %" in timeline
+    assert main(["runs", "--store", "trips.sqlite3", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["endedAt"] is not None
+
+
 def test_the_tools_that_read_files_are_called_from_the_command_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
@@ -43,6 +61,7 @@ def test_the_tools_that_read_files_are_called_from_the_command_line(
 
 
 @pytest.mark.slow
+@pytest.mark.git_server
 def test_a_real_server_is_asked_about_a_repository(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
