@@ -1,5 +1,6 @@
 """Wrappers around dispatch: what each delegates, under which sources, and what may come back."""
 
+from collections.abc import Awaitable
 from typing import Final, final
 
 import trio
@@ -12,7 +13,7 @@ from ._execution import DispatchExecution, derives_from, sources_of
 from ._fusion import Ambient, Source, earliest
 from ._json import NotLossless, freeze_value
 from ._layer import Wrapper, hooks_of
-from ._leaves import await_foreign, capture, close_coroutine, leaves_of
+from ._leaves import Captured, await_foreign, captured_of, close_coroutine, leaves_of
 from ._life import Life, Phase, governed
 from ._output import InvalidOutputError, make_output
 from ._result import CancelCause, ToolOutcome, ToolResult
@@ -29,7 +30,13 @@ _LEFT_RUNNING: Final = "a wrapper ended while a delegation it had started was st
 async def run_wrappers(life: Life) -> Decided:
     """Run the wrappers around dispatch and decide what came out of them (`CA-14` to `CA-17`)."""
     chain = hooks_of(life).wrappers
-    captured = await capture(_delegate, life, chain, 0, DispatchExecution(life, life.sources))
+    captured: Captured[ToolResult]
+    try:
+        captured = Captured(
+            Came.SUCCESS, await _delegate(life, chain, 0, DispatchExecution(life, life.sources))
+        )
+    except BaseException as raised:
+        captured = captured_of(raised)
     cause = life.cause_if_stale()
     came = captured.came
     if came is Came.SUCCESS and captured.value().outcome is not ToolOutcome.OK:
@@ -49,24 +56,28 @@ async def run_wrappers(life: Life) -> Decided:
             return Decided(stray(life, "a wrapper"), path)
 
 
-async def _delegate(
+def _delegate(
     life: Life, chain: tuple[Wrapper, ...], index: int, view: DispatchExecution
-) -> ToolResult:
-    """Run the wrapper at ``index``, or dispatch where there is none left."""
-    sources = sources_of(view)
+) -> Awaitable[ToolResult]:
+    """Return what runs the wrapper at ``index``, or dispatches where there is none left."""
     if index == len(chain):
-        return await _dispatch(life, sources)
+        return _dispatch(life, sources_of(view))
     wrapper = chain[index]
     # The library's own wrapper never waits for anything but what it delegates to.
     if wrapper is enforce_timeouts:
-        return await wrapper(view, _Proceed(life, chain, index + 1, view))
+        return wrapper(view, _Proceed(life, chain, index + 1, view))
+    return _wrap(life, chain, index, view)
+
+
+async def _wrap(life: Life, chain: tuple[Wrapper, ...], index: int, view: DispatchExecution) -> ToolResult:
+    """Run the wrapper at ``index`` within a span of its own, and check what it returns."""
     life.enter(Phase.WRAPPERS)
     life.stale = True
     # Never one span for two wrappers: the outer one may shield the inner one, or run it in another task.
-    with governed(life, sources):
+    with governed(life, sources_of(view)):
         proceed = _Proceed(life, chain, index + 1, view)
         try:
-            answer = await await_foreign(wrapper, view, proceed)
+            answer = await await_foreign(chain[index], view, proceed)
         except BaseException as raised:
             if await proceed.left_running() and not leaves_of(raised).interrupts:
                 raise PolicyError(_LEFT_RUNNING) from raised

@@ -22,6 +22,7 @@ __all__ = [
     "await_foreign",
     "capture",
     "capture_sync",
+    "captured_of",
     "close_coroutine",
     "failure_of_errors",
     "leaves_of",
@@ -93,7 +94,7 @@ async def capture(fn: Callable[[*Ts], Awaitable[T]], *args: *Ts) -> Captured[T]:
     try:
         return Captured(Came.SUCCESS, await fn(*args))
     except BaseException as raised:
-        return _captured(raised)
+        return captured_of(raised)
 
 
 @trio.lowlevel.disable_ki_protection
@@ -102,10 +103,11 @@ def capture_sync(fn: Callable[[*Ts], T], *args: *Ts) -> Captured[T]:
     try:
         return Captured(Came.SUCCESS, fn(*args))
     except BaseException as raised:
-        return _captured(raised)
+        return captured_of(raised)
 
 
-def _captured(raised: BaseException) -> Captured[Any]:
+def captured_of(raised: BaseException) -> Captured[Any]:
+    """Say how a piece of code ended that raised; interrupts alone are raised on."""
     leaves = leaves_of(raised)
     if leaves.interrupts:
         raise raised
