@@ -35,6 +35,8 @@ PACKAGE = "trio_tools"
 TEMPORARY = tempfile.gettempdir()
 # These tests fork workers on all cores by themselves, which the workers of pytest do not survive.
 FORKS = "tests/conformance"
+# A package of somebody else, which has nothing but the wheel.
+STRANGERS = "tests/conformance/test_throwaway.py"
 # What the tests read beside the package; the wheel session takes it to an empty folder.
 BESIDE_THE_TESTS = (
     "README.md",
@@ -203,6 +205,7 @@ def wheel(session: nox.Session) -> None:
         chosen = ("-m", "not slow")
         session.run(*pytest, "--numprocesses=auto", f"--ignore={FORKS}", *chosen, external=True, env=env)
         session.run(*pytest, FORKS, *chosen, external=True, env=env)
+        session.run(*pytest, STRANGERS, external=True, env=env)
 
 
 @nox.session

@@ -60,6 +60,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (path / "mine.py").write_text(TOOLS)
     (path / "test_mine.py").write_text(TESTS)
     (path / "leaves.py").write_text("import sys\nsys.exit(4)\n")
+    (path / "leaves_nothing.py").write_text("")
     (path / "empty").mkdir()
     return path
 
@@ -113,7 +114,9 @@ def test_a_test_checks_a_tool_the_way_its_marker_says(place: Path) -> None:
 @pytest.mark.parametrize(
     ("target", "sentence"),
     [
-        ("mine:none", "has no attribute 'none'"),
+        ("mine:none", "mine has no none; it has fine, broken"),
+        ("test_mine.py:none", "test_mine.py has no none; it has broken, fine"),
+        ("leaves_nothing.py:none", "it has no tool, list of tools or registry"),
         ("none:fine", "none: there is no such module on the path or in "),
         ("none.py:fine", "there is no file "),
         ("leaves:fine", "SystemExit: 4"),

@@ -79,7 +79,12 @@ def pytest_collection_modifyitems(
             raise pytest.UsageError(f"--trio-tool {error}") from error
         for check in checks:
             collector: _ToolCollector = _ToolCollector.from_parent(  # pyright: ignore[reportUnknownMemberType]
-                session, name=f"{target}[{check.name}]", check=check, seed=seed
+                session,
+                name=f"{target}[{check.name}]",
+                # It lies in no file, which is what stands in front of the name otherwise.
+                nodeid=f"{target}[{check.name}]",
+                check=check,
+                seed=seed,
             )
             items.extend(collector.collect())
 
@@ -89,14 +94,28 @@ def _checks_of(target: str, config: pytest.Config) -> Iterator[ToolCheck]:
     if not separator or not place or not name:
         raise CheckError(f"{target}: a target is pkg.mod:NAME or path/file.py:NAME")
     try:
-        found: object = _imported(place, config)
+        module = found = _imported(place, config)
         for part in name.split("."):
+            if not hasattr(found, part):
+                raise CheckError(f"{target}: {place} has no {name}; {_hint(module)}")
             found = getattr(found, part)
     except CheckError:
         raise
     except (Exception, SystemExit) as error:
         raise CheckError(f"{target}: {type(error).__name__}: {' '.join(str(error).split())}") from error
     return iter([*_read(found, target)])
+
+
+def _hint(module: object) -> str:
+    held = [name for name, value in vars(module).items() if _is_target(value)]
+    return f"it has {', '.join(held)}" if held else "it has no tool, list of tools or registry"
+
+
+def _is_target(value: object) -> bool:
+    if isinstance(value, list | tuple):
+        items = cast("list[object] | tuple[object, ...]", value)
+        return bool(items) and all(map(_is_target, items))
+    return isinstance(value, Tool | ToolCheck | Layer)
 
 
 def _imported(place: str, config: pytest.Config) -> object:
@@ -214,7 +233,7 @@ class _RequirementItem(pytest.Item):
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """Show the findings rather than a traceback."""
         if isinstance(excinfo.value, ConformanceError | CheckError):
-            return f"{self._requirement.sentence}\n\n{excinfo.value}"
+            return f"{excinfo.value}\n\n{self._requirement.id} requires: {self._requirement.sentence}"
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
