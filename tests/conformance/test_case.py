@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trio_tools.conformance import Case, Kind, Mode, TokenError, Way
-from trio_tools.conformance._case import read_token, token_of
+from trio_tools.conformance._case import named_in, read_token, token_of
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -33,6 +33,15 @@ def test_a_token_is_read_back_as_the_case_it_was_made_of(case: Case) -> None:
     assert read_token(token) == case
     assert token.isascii()
     assert not set(token) & set(" \t\n'\"\\$`")
+
+
+@given(CASES, st.text(min_size=1))
+def test_a_token_may_tell_which_tool_it_is_for(case: Case, name: str) -> None:
+    token = token_of(case, name)
+
+    assert (read_token(token), named_in(token)) == (case, name)
+    assert named_in(token_of(case)) is None
+    assert named_in(token[:-3]) is None
 
 
 @given(st.text() | st.text().map("tt1-{}".format) | CASES.map(lambda case: token_of(case)[:-3]))

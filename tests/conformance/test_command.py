@@ -271,6 +271,16 @@ def test_what_may_change_something_is_asked_for_on_a_terminal(place: Path, answe
     assert running.returncode == 3  # three runs are too few for a verdict
 
 
+def test_a_token_finds_its_tool_among_those_of_a_target(place: Path) -> None:
+    check(place, "mine:SEVERAL", "--json", "several.json")
+    told = json.loads((place / "several.json").read_text())
+    (token,) = [each["token"] for each in told["tools"][1]["findings"]]
+    done = check(place, "mine:SEVERAL", "--replay", token)
+
+    assert done.returncode == 1, done.stderr
+    assert done.stdout.startswith("broken: cancelled by ")
+
+
 def test_an_interrupted_check_exits_with_130_and_leaves_no_worker(place: Path) -> None:
     command = [sys.executable, "-m", "trio_tools.cli", "check", "--yes", "mine:hangs", "mine:fine"]
     with subprocess.Popen(

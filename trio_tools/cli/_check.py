@@ -25,6 +25,7 @@ from trio_tools.conformance import (
     ToolCheck,
     Verdict,
     excused,
+    named_in,
     read_profile,
     reports_to_html,
     reports_to_json,
@@ -164,6 +165,8 @@ def _checked(
 
 
 def _replay(checks: list[tuple[str, ToolCheck]], token: str, profile: Profile) -> int:
+    if len(checks) > 1:
+        checks = [(target, check) for target, check in checks if check.name == named_in(token)]
     if len(checks) != 1:
         raise CommandError(f"--replay needs the one tool of the token, not {len(checks)} tools", status=USAGE)
     ((target, check),) = checks

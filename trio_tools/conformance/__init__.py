@@ -4,7 +4,7 @@
 requirements. See the page "Conformance" of the documentation.
 """
 
-from ._case import Case, Kind, Mode, TokenError, Way
+from ._case import Case, Kind, Mode, TokenError, Way, named_in
 from ._check import CheckError, SetupError, ToolCheck, check_tool, replay
 from ._fixture import Fixture, FixtureError
 from ._judges import Complaint
@@ -45,6 +45,7 @@ __all__ = [
     "Way",
     "check_tool",
     "excused",
+    "named_in",
     "read_profile",
     "replay",
     "reports_to_html",

@@ -9,7 +9,7 @@ from typing import Any, Final, Self, cast, final
 
 from attrs import evolve, frozen
 
-__all__ = ["Case", "Kind", "Mode", "TokenError", "Way", "read_token", "token_of"]
+__all__ = ["Case", "Kind", "Mode", "TokenError", "Way", "named_in", "read_token", "token_of"]
 
 
 @final
@@ -125,8 +125,12 @@ class Case:
 _VERSION: Final = 1
 
 
-def token_of(case: Case) -> str:
-    """Return the replay token of ``case``: text without spaces that `read_token` inverts."""
+def token_of(case: Case, tool: str = "") -> str:
+    """Return the replay token of ``case``: text without spaces that `read_token` inverts.
+
+    Args:
+        tool: the name of the tool, for a target that holds several.
+    """
     packed = [
         _VERSION,
         case.kind,
@@ -136,6 +140,7 @@ def token_of(case: Case) -> str:
         case.step,
         case.second,
         case.deviations,
+        *([tool] if tool else []),
     ]
     raw = zlib.compress(json.dumps(packed, separators=(",", ":")).encode("ascii"), 9)
     return "tt1-" + base64.urlsafe_b64encode(raw).decode("ascii").rstrip("=")
@@ -147,12 +152,8 @@ def read_token(token: str) -> Case:
     Raises:
         TokenError: when the text is no token of this version.
     """
-    head, _, body = token.strip().partition("-")
     try:
-        if head != "tt1":
-            raise ValueError("no such version")
-        raw = zlib.decompress(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
-        _, kind, arguments, way, mode, step, second, deviations = cast("list[Any]", json.loads(raw))
+        _, kind, arguments, way, mode, step, second, deviations, *_ = _unpacked(token)
         return Case(
             kind=Kind(kind),
             arguments=arguments,
@@ -164,3 +165,20 @@ def read_token(token: str) -> Case:
         )
     except (ValueError, TypeError, KeyError, IndexError, zlib.error, binascii.Error) as error:
         raise TokenError(f"{token[:40]!r} is no replay token of this version") from error
+
+
+def named_in(token: str) -> str | None:
+    """Return the name of the tool that a replay token is for, None when it tells none or is no token."""
+    try:
+        name = _unpacked(token)[8]
+    except (ValueError, IndexError, zlib.error, binascii.Error):
+        return None
+    return name if isinstance(name, str) else None
+
+
+def _unpacked(token: str) -> list[Any]:
+    head, _, body = token.strip().partition("-")
+    if head != "tt1":
+        raise ValueError("no such version")
+    raw = zlib.decompress(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
+    return [*cast("list[Any]", json.loads(raw))]

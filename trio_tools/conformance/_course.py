@@ -230,7 +230,7 @@ class Course:
                 left=complaint.left,
                 case=str(case),
                 arguments=case.arguments,
-                token=token_of(case),
+                token=token_of(case, self.subject.tool.name),
                 count=len(seen),
                 ticks=tuple(
                     (lane, step, at, what, where) for lane, step, at, what, where in answer.get("t", ())
