@@ -5,6 +5,7 @@ Each is checked once; at the end of the run, the table that they make together i
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable
 
@@ -31,7 +32,8 @@ def test_a_broken_tool_is_caught_by_exactly_its_requirement_and_a_fine_one_is_cl
         setup=specimen.setup,
         profile=specimen.profile,
         seed=1,
-        processes=1,
+        # Where tests share the cores among them, each of them has one.
+        processes=1 if "PYTEST_XDIST_WORKER" in os.environ else None,
     )
 
     if specimen.broken:
