@@ -20,7 +20,6 @@ asked to cancel.
 """
 
 import threading
-from collections.abc import Awaitable
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Final
@@ -163,8 +162,8 @@ async def _invoke_async(attempt: Attempt, context: ToolContext | None) -> None:
 @trio.lowlevel.disable_ki_protection
 async def _call(attempt: Attempt, context: ToolContext | None) -> object:
     """Run the function itself, which a Ctrl-C may interrupt anywhere; the code around it, it may not."""
-    running: Awaitable[object] = attempt.tool.invoke(attempt.bound, context)  # pyright: ignore[reportAssignmentType]
-    return await running
+    # In one line, so that an interrupt between two lines cannot come between the call and the await.
+    return await attempt.tool.invoke(attempt.bound, context)  # pyright: ignore[reportGeneralTypeIssues, reportUnknownVariableType]
 
 
 async def _empty(nurseries: list[trio.Nursery]) -> None:
