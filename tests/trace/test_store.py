@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import trio
 from tests.trace.conftest import run_python
 from trio_tools.trace import _sql
 from trio_tools.trace._rows import Columns, EventRow, FenceRow, RunRows, Span, columns_of_event
-from trio_tools.trace._sql import Claim, RunStoreError, Statement, StoreVersionError
+from trio_tools.trace._sql import Claim, Database, RunStoreError, Statement, StoreVersionError
 from trio_tools.trace._sqlite import SqliteDatabase
 from trio_tools.trace._store import RunStore, open_store, serving
 from trio_tools.trace._writing import RunWriter, StoreStatistics, Unit
@@ -251,6 +251,9 @@ class Breaking:
             raise OSError("gone")
         return self.inner.read(sql, row)
 
+    def snapshot(self, queries: Iterable[_sql.Query]) -> list[list[tuple[object, ...]]]:
+        return [self.read(sql, row) for sql, row in queries]
+
     def close(self) -> None:
         self.inner.close()
 
@@ -415,6 +418,40 @@ async def test_an_older_store_is_brought_forward_and_keeps_its_rows(
             loaded = await payloads_of(store, "r")
 
             assert loaded == [(0, "1")]
+
+
+def database_of(target: str) -> Database:
+    if target.startswith("postgres"):
+        from trio_tools.trace._postgres import PostgresDatabase
+
+        return PostgresDatabase(target)
+    return SqliteDatabase(target)
+
+
+@pytest.mark.rule("TL-1")
+def test_a_run_is_read_as_it_was_at_one_moment(shared_target: str) -> None:
+    span = (None,) * 7
+    writer, reader = database_of(shared_target), database_of(shared_target)
+    writer.open()
+    reader.open()
+    writer.write((), [(_sql.INSERT_FENCE, [("r", 1, 0, "pay", 0, *span)])])
+
+    def queries() -> Iterator[_sql.Query]:
+        yield _sql.SELECT_EVENTS, ("r",)
+        # The call ends while its run is read by another process.
+        ended = [(_sql.INSERT_EVENT, [("r", 0, 0, "tool", "{}", *span)]), (_sql.DROP_FENCE, [("r", 1)])]
+        writer.write((), ended)
+        yield _sql.SELECT_FENCES, ("r",)
+
+    during = [len(rows) for rows in reader.snapshot(queries())]
+    after = [
+        len(rows) for rows in reader.snapshot([(_sql.SELECT_EVENTS, ("r",)), (_sql.SELECT_FENCES, ("r",))])
+    ]
+    writer.close()
+    reader.close()
+
+    assert during == [0, 1]
+    assert after == [1, 0]
 
 
 async def reason_heard(store: RunStore) -> str | None:
@@ -732,3 +769,15 @@ async def test_the_folder_of_a_store_is_not_made(tmp_path: Path, create: bool) -
             pass
 
     assert not (tmp_path / "runz").exists()
+
+
+async def test_a_fence_that_is_lost_is_told_as_a_call_that_does_not_start(
+    breaking: Breaking, caplog: pytest.LogCaptureFixture
+) -> None:
+    breaking.fail_texts = {_sql.INSERT_FENCE}
+    async with serving(breaking) as store:
+        writer = store.writer("r")
+        with pytest.raises(RunStoreError, match="disk full"):
+            await writer.commit(Unit(writer, fence=(1, fence())))
+
+    assert "the call that it was to announce is not started" in caplog.text

@@ -5,7 +5,7 @@ from typing import Final, TypeVar, final
 
 import trio
 
-from ._sql import Database, Parameters, RunStoreError
+from ._sql import Database, Parameters, Query, RunStoreError
 
 __all__ = ["Access"]
 
@@ -34,6 +34,10 @@ class Access:
     async def read(self, sql: str, row: Parameters = ()) -> list[tuple[object, ...]]:
         """Return the rows of a query, while writes go on."""
         return await self._call(lambda database: database.read(sql, row), self._reading)
+
+    async def snapshot(self, *queries: Query) -> list[list[tuple[object, ...]]]:
+        """Return the rows of several queries as they were at one moment, while writes go on."""
+        return await self._call(lambda database: database.snapshot(queries), self._reading)
 
     async def close(self) -> None:
         """Disconnect; later calls raise `RunStoreError`."""

@@ -1,6 +1,7 @@
 """The runs of a store at a glance: one line each, with how its calls ended."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, final
 
 from attrs import frozen
@@ -9,7 +10,8 @@ from ._labels import Language, labels, outcome_key
 from ._rows import RunRow
 from ._store import RunStore
 from ._text import Column, columns_of, escape, state_key, utc
-from ._timeline import OUTCOMES, OutcomeCounts, RunTimeline
+from ._timeline import OUTCOMES, UNKNOWN, OutcomeCounts, counts_of
+from ._wire import read_outcome
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -50,9 +52,10 @@ async def overview_of(
     for run in await store.runs():
         if limit is not None and len(found) >= limit:
             break
-        timeline = await RunTimeline.load(store, run.run_id)
-        if outcome is None or timeline.shown(outcome):
-            found.append(RunOverview(run, timeline.counts))
+        payloads, fences = await store.payloads(run.run_id)
+        counts = counts_of(chain(map(read_outcome, payloads), repeat(UNKNOWN, fences)))
+        if outcome is None or getattr(counts, outcome):
+            found.append(RunOverview(run, counts))
     return found
 
 

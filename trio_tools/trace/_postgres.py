@@ -1,6 +1,7 @@
 """A store in a PostgreSQL database; needs the extra ``trace-postgres``."""
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
 from threading import Lock
 from typing import Any, Final, LiteralString, cast, final
 
@@ -12,6 +13,7 @@ from ._sql import (
     OWNER,
     Claim,
     Parameters,
+    Query,
     RunStoreError,
     Statement,
     StoreVersionError,
@@ -83,10 +85,21 @@ class PostgresDatabase:
 
     def read(self, sql: str, row: Parameters = ()) -> list[tuple[object, ...]]:
         """Return the rows of a query."""
+        with self._read_by() as reader:
+            return reader.execute(_query(sql), row).fetchall()
+
+    def snapshot(self, queries: Iterable[Query]) -> list[list[tuple[object, ...]]]:
+        """Return the rows of several queries, all of them as they were at one moment."""
+        with self._read_by() as reader, reader.transaction():
+            reader.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            return [reader.execute(_query(sql), row).fetchall() for sql, row in queries]
+
+    @contextmanager
+    def _read_by(self) -> "Generator[psycopg.Connection[Any]]":
         with self._reading:
             try:
                 connection = self._reader = self._alive(self._reader)
-                return connection.execute(_query(sql), row).fetchall()
+                yield connection
             except psycopg.Error as error:
                 raise RunStoreError(f"the PostgreSQL database cannot be read: {error}") from error
 

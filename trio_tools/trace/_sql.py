@@ -10,6 +10,7 @@ from typing import Final, Protocol, TypeAlias
 __all__ = [
     "ASK_CANCEL",
     "CLAIM",
+    "COUNT_FENCES",
     "DROP_FENCE",
     "FINISH",
     "INSERT_EVENT",
@@ -20,11 +21,13 @@ __all__ = [
     "SELECT_CANCELLED",
     "SELECT_EVENTS",
     "SELECT_FENCES",
+    "SELECT_PAYLOADS",
     "SELECT_RUN",
     "SELECT_RUNS",
     "Claim",
     "Database",
     "Parameters",
+    "Query",
     "RunStoreError",
     "Statement",
     "StoreVersionError",
@@ -34,6 +37,8 @@ __all__ = [
 Parameters: TypeAlias = Sequence[object]
 Statement: TypeAlias = tuple[str, Sequence[Parameters]]
 """A statement and the rows it is executed with."""
+Query: TypeAlias = tuple[str, Parameters]
+"""A query and its parameters."""
 Claim: TypeAlias = tuple[str, str, float]
 """A run id, its writer, and the time of the claim in seconds since 1970 UTC."""
 
@@ -81,6 +86,14 @@ class Database(Protocol):
 
     def read(self, sql: str, row: Parameters = ()) -> list[tuple[object, ...]]:
         """Return the rows of a query; it sees what was committed.
+
+        Raises:
+            RunStoreError: they could not be read.
+        """
+        ...
+
+    def snapshot(self, queries: Iterable[Query]) -> list[list[tuple[object, ...]]]:
+        """Return the rows of several queries, all of them as they were at one moment.
 
         Raises:
             RunStoreError: they could not be read.
@@ -173,6 +186,8 @@ SELECT_EVENTS: Final = (
     "SELECT sequence, second, kind, payload, call_id, parent_call_id, layer, effect, began_ms, ended_ms,"
     " deadline_ms FROM trio_events WHERE run_id = ? ORDER BY sequence"
 )
+SELECT_PAYLOADS: Final = "SELECT payload FROM trio_events WHERE run_id = ?"
+COUNT_FENCES: Final = "SELECT COUNT(*) FROM trio_fences WHERE run_id = ?"
 SELECT_FENCES: Final = (
     "SELECT second, tool, round, call_id, parent_call_id, layer, effect, began_ms, ended_ms, deadline_ms"
     " FROM trio_fences WHERE run_id = ? ORDER BY fence"

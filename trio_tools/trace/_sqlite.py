@@ -1,7 +1,8 @@
 """A store in one SQLite file, or in memory."""
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from threading import Lock
@@ -14,6 +15,7 @@ from ._sql import (
     OWNER,
     Claim,
     Parameters,
+    Query,
     RunStoreError,
     Statement,
     StoreVersionError,
@@ -125,13 +127,28 @@ class SqliteDatabase:
 
     def read(self, sql: str, row: Parameters = ()) -> list[tuple[object, ...]]:
         """Return the rows of a query."""
+        with self._read_by() as reader:
+            return reader.execute(sql, row).fetchall()
+
+    def snapshot(self, queries: Iterable[Query]) -> list[list[tuple[object, ...]]]:
+        """Return the rows of several queries, all of them as they were at one moment."""
+        with self._read_by() as reader:
+            # A transaction sees what was committed when it first reads.
+            reader.execute("BEGIN")
+            try:
+                return [reader.execute(sql, row).fetchall() for sql, row in queries]
+            finally:
+                reader.execute("ROLLBACK")
+
+    @contextmanager
+    def _read_by(self) -> Generator[sqlite3.Connection]:
         with self._reading:
             if self._reader is None:
                 self._reader = self._opened() if self._in_memory else self._connect()
                 # A damaged text is a damaged row, not the end of the list (`TL-9`).
                 self._reader.text_factory = _text
             try:
-                return self._reader.execute(sql, row).fetchall()
+                yield self._reader
             except sqlite3.Error as error:
                 raise RunStoreError(f"{self._path} cannot be read: {error}") from error
 

@@ -15,8 +15,10 @@ from ._cancels import CancelPolls, CancelWatch
 from ._rows import EventRow, FenceRow, RunRow, RunRows, column_text, span_of
 from ._sql import (
     ASK_CANCEL,
+    COUNT_FENCES,
     SELECT_EVENTS,
     SELECT_FENCES,
+    SELECT_PAYLOADS,
     SELECT_RUN,
     SELECT_RUNS,
     Database,
@@ -67,7 +69,7 @@ class RunStore:
         return [_run_row(row) for row in await self._access.read(SELECT_RUNS)]
 
     async def load(self, run_id: str) -> RunRows:
-        """Return everything that is stored about a run; `RunTimeline.load` makes sense of it.
+        """Return everything that is stored about a run at this moment; `RunTimeline.load` makes sense of it.
 
         Raises:
             LookupError: no such run.
@@ -75,12 +77,24 @@ class RunStore:
         """
         await self.flush()
         key = (column_text(run_id),)
-        found = await self._access.read(SELECT_RUN, key)
+        # At one moment: a call that ends in between would be no step yet and no fence any more.
+        found, events, fences = await self._access.snapshot(
+            (SELECT_RUN, key), (SELECT_EVENTS, key), (SELECT_FENCES, key)
+        )
         if not found:
             raise LookupError(f"no run {run_id!r} in this store")
-        events = await self._access.read(SELECT_EVENTS, key)
-        fences = await self._access.read(SELECT_FENCES, key)
         return RunRows(_run_row(found[0]), tuple(map(_event_row, events)), tuple(map(_fence_row, fences)))
+
+    async def payloads(self, run_id: str) -> tuple[list[object], int]:
+        """Return the payload of each event of a run and how many fences stand: enough to count outcomes.
+
+        Raises:
+            RunStoreError: they cannot be read.
+        """
+        await self.flush()
+        key = (column_text(run_id),)
+        payloads, ((fences,),) = await self._access.snapshot((SELECT_PAYLOADS, key), (COUNT_FENCES, key))
+        return [payload for (payload,) in payloads], _whole(fences)
 
     async def request_cancel(self, run_id: str, reason: str | None = None) -> bool:
         """Ask for a run to be cancelled; the process that executes it notices within about a second.

@@ -1,6 +1,7 @@
 """A run as people read it: what happened, in order, how each call ended, and what nobody knows."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, cast, final
 
 from attrs import frozen
@@ -12,7 +13,15 @@ from ._step import EventKind
 from ._store import RunStore
 from ._wire import parse_payload, read_outcome
 
-__all__ = ["OUTCOMES", "UNKNOWN", "OutcomeCounts", "RunTimeline", "TimelineEntry", "details_text"]
+__all__ = [
+    "OUTCOMES",
+    "UNKNOWN",
+    "OutcomeCounts",
+    "RunTimeline",
+    "TimelineEntry",
+    "counts_of",
+    "details_text",
+]
 
 UNKNOWN: Final = "unknown"
 """What a call reads as that was dispatched and has no end in the store; no `ToolOutcome` (`TR-8`)."""
@@ -155,10 +164,13 @@ class RunTimeline:
     @property
     def counts(self) -> OutcomeCounts:
         """How many entries ended how."""
-        counts = dict.fromkeys((*OUTCOMES, "none"), 0)
-        for entry in self.entries:
-            counts[entry.outcome or "none"] += 1
-        return OutcomeCounts(**counts)
+        return counts_of(entry.outcome or "" for entry in self.entries)
+
+
+def counts_of(outcomes: Iterable[str]) -> OutcomeCounts:
+    """Returns how many of these are which outcome; ``""`` is none."""
+    counts = Counter(outcomes)
+    return OutcomeCounts(none=counts[""], **{outcome: counts[outcome] for outcome in OUTCOMES})
 
 
 def details_text(details: Mapping[str, str]) -> str:

@@ -275,9 +275,15 @@ class RowQueue:
             logging.ERROR if first else logging.DEBUG,
             "run %s: a row could not be stored%s",
             writer.run_id,
-            "; a call that it ends stays unknown; later failures are logged at DEBUG" if first else "",
+            f"; {_consequence(unit)}; later failures are logged at DEBUG" if first else "",
             exc_info=error,
         )
+
+
+def _consequence(unit: Unit) -> str:
+    if unit.fence is not None:
+        return "the call that it was to announce is not started"
+    return "a call that it ends stays unknown"
 
 
 def _settle(group: Sequence[Unit]) -> None:
