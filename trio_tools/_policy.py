@@ -30,6 +30,10 @@ from ._verdicts import (
 
 __all__ = ["ask_gates", "ask_guards", "review"]
 
+# What the end of a chain decides.
+_ALLOW: Final = Allow()
+_ACCEPT: Final = Accept()
+
 D = TypeVar("D")
 
 
@@ -78,7 +82,7 @@ async def _ask_all(life: Life, gates: tuple[Gate, ...]) -> GateDecision | Approv
 
 async def _ask_gate(life: Life, gates: tuple[Gate, ...], index: int) -> GateDecision:
     if index == len(gates):
-        return Allow()
+        return _ALLOW
     proceed = _Chain(lambda: _ask_gate(life, gates, index + 1))
     try:
         decision = await await_foreign(gates[index], view_of(life), proceed)
@@ -199,7 +203,7 @@ async def _ask_reviewer(
     life: Life, result: ToolResult, reviewers: tuple[Reviewer, ...], index: int
 ) -> ReviewDecision:
     if index == len(reviewers):
-        return Accept()
+        return _ACCEPT
     proceed = _Chain(lambda: _ask_reviewer(life, result, reviewers, index + 1))
     try:
         decision = await await_foreign(reviewers[index], view_of(life), result, proceed)
@@ -215,6 +219,8 @@ def _apply(life: Life, result: ToolResult, decision: ReviewDecision) -> ToolResu
     contexts = _contexts_of(decision.contexts)
     if isinstance(decision, Block):
         return blocked(life, _content_of(decision.feedback, "feedback"), contexts)
+    if not contexts and decision.value is UNSET and decision.content is UNSET:
+        return result
     contexts = (*result.contexts, *contexts)
     if decision.value is UNSET:
         content = result.content if decision.content is UNSET else _content_of(decision.content, "content")
