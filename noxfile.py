@@ -59,6 +59,7 @@ CATCHES_CANCELLED = (
     "_leaves",
     "_pipeline",
     "_scope",
+    "_watch",
     "conformance/_probe",
     "conformance/_workers",
     "reference/_call_",

@@ -30,7 +30,8 @@ from trio_tools import (
     tool,
 )
 from trio_tools._fusion import Ambient, Source
-from trio_tools._scope import Lifetime, lifetime_of
+from trio_tools._lifetime import Lifetime
+from trio_tools._scope import lifetime_of
 
 
 @tool

@@ -42,6 +42,8 @@ CORE = (
     (2, "_schema"),
     (2, "_leaves"),
     (3, "_fusion"),
+    (3, "_lifetime"),
+    (3, "_watch"),
     (3, "_scope"),
     (3, "_tool"),
     (3, "_decisions"),
@@ -77,6 +79,8 @@ HOUSES: dict[str, frozenset[str]] = {
 SEES_TRIO = {
     "_leaves",
     "_fusion",
+    "_lifetime",
+    "_watch",
     "_scope",
     "_parked",
     "_life",

@@ -47,6 +47,8 @@ PACKAGE: Final = ROOT / "trio_tools"
 DECIDING: Final = (
     "_pipeline",
     "_scope",
+    "_lifetime",
+    "_watch",
     "_batch",
     "_result",
     "_fusion",

@@ -22,9 +22,10 @@ from ._fusion import Ambient
 from ._layer import Layer
 from ._leaves import capture_sync, close_coroutine, one_of
 from ._life import Life, Phase, Settings
+from ._lifetime import Lifetime
 from ._pipeline import admit, ambient_cancelled, live, publish_unstarted, read_arguments
 from ._result import CancelCause, CauseKind, ToolOutcome, ToolResult
-from ._scope import Lifetime, lifetime_of
+from ._scope import lifetime_of
 
 __all__ = ["execute_batch"]
 

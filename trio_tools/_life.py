@@ -14,10 +14,11 @@ from ._call import ExecutionToken, LayerView
 from ._content import Artifact, Context, WriteTarget
 from ._fusion import Ambient, FusedScope, Source, earliest
 from ._json import JsonValue, NotLossless
+from ._lifetime import Lifetime
 from ._parked import line_of_task, line_of_thread
 from ._result import CancelCause, Settlement, ToolResult
 from ._schema import PlanOfArguments
-from ._scope import Lifetime, ScopeView
+from ._scope import ScopeView
 from ._tool import Tool
 
 __all__ = ["Attempt", "Life", "Phase", "Progress", "Settings", "governed", "life_of"]

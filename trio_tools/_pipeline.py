@@ -48,10 +48,11 @@ from ._json import NotLossless, TooDeep, freeze_arguments
 from ._layer import Layer, hooks_of, layer_of
 from ._leaves import capture_sync, close_coroutine, leaves_of, log_error, one_of
 from ._life import Life, Phase, Settings, life_of
+from ._lifetime import Lifetime
 from ._policy import ask_gates, ask_guards, review
 from ._result import CancelCause, ToolOutcome, ToolResult
 from ._schema import GAVE_UP
-from ._scope import Lifetime, handle_on, lifetime_of
+from ._scope import handle_on, lifetime_of
 from ._verdicts import Decided, aborted, failed, policy_error, stray
 
 __all__ = ["Turn", "admit", "execute", "live", "publish_unstarted", "read_arguments"]
@@ -153,7 +154,7 @@ def announce(turn: Turn | None) -> None:
 
 
 async def schedule(life: Life) -> None:
-    """Give way once on a path that has not done so yet: every call is a schedule point (`PU-1`)."""
+    """Give way, on a path that has not done so yet: every call is a schedule point (`PU-1`)."""
     life.scheduled = life.stale = True
     await trio.lowlevel.cancel_shielded_checkpoint()
 

@@ -1,4 +1,4 @@
-"""Who may end a call, and how they are told apart: the caller's handle and what stands behind it.
+"""Who may end a call, and how they are told apart: the caller's handle, and what others are shown of it.
 
 Theory of operation
 -------------------
@@ -34,220 +34,20 @@ A lifetime is settled against the clock before anything about it changes, so a d
 stays passed although trio has not noticed it yet (`SC-5`, `SC-8`).
 """
 
-import logging
 import math
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import Final, Protocol, TypeAlias, cast, final
-from weakref import WeakKeyDictionary
+from typing import Final, final
 
 import trio
 from attrs import define, field
 
-from ._fusion import Ambient, FusedScope, Sentry, Source, earliest
+from ._fusion import Source, earliest
+from ._lifetime import Lifetime
 from ._result import CancelCause, CauseKind
+from ._watch import Watch
 
-__all__ = ["AttachedCall", "CallScope", "Lifetime", "ScopeView", "lifetime_of", "open_call_scope"]
-
-logger: Final = logging.getLogger("trio_tools")
-
-STUCK_AFTER: Final = 10.0
-"""Seconds after which a cancelled call that has not settled is reported; then twice as long, and so on."""
-
-
-_NAMED: Final = 10
-"""How many stuck calls are described at once; of the others, the number is told."""
-
-
-class AttachedCall(Protocol):
-    """A call as its lifetime sees it: something that has not published yet."""
-
-    def cancelled_since(self, now: float, /) -> float | None:
-        """Return the time at which the call was cancelled, None while it is not."""
-        ...
-
-    def describe_stuck(self, now: float, /) -> str:
-        """Say since when the call has been cancelled and where it waits."""
-        ...
-
-
-_Schedule: TypeAlias = WeakKeyDictionary[AttachedCall, tuple[float, float]]
-"""Of each call that is cancelled and has not settled: since when, and when that is to be told next."""
-
-
-@final
-@define(eq=False, repr=False)
-class Lifetime:
-    """A source of cancellation that calls attach to; what a `CallScope` is the handle of."""
-
-    name: str
-    deadline: float
-    parent: "Lifetime | None" = None
-    closing: bool = False
-    run: trio.lowlevel.TrioToken = field(factory=trio.lowlevel.current_trio_token)
-    clock: trio.abc.Clock = field(factory=trio.lowlevel.current_clock)
-    cause: CancelCause | None = field(default=None, init=False)
-    horizon: float = field(default=math.inf, init=False)
-    _left: bool = field(default=False, init=False)
-    _children: dict["Lifetime", None] = field(factory=dict, init=False)  # pyright: ignore[reportUnknownVariableType]
-    fused: dict[FusedScope, None] = field(factory=dict[FusedScope, None], init=False)
-    _calls: dict[AttachedCall, None] = field(factory=dict[AttachedCall, None], init=False)
-    _change: trio.Event | None = field(default=None, init=False)
-    _watch: "_Watch | None" = field(default=None, init=False)
-
-    def __attrs_post_init__(self) -> None:
-        if self.parent is not None:
-            # Whatever run it is made in: only that of its parent may use it.
-            self.run = self.parent.run
-            self.parent._children[self] = None
-        self._look_ahead()
-
-    def _look_ahead(self) -> None:
-        """Note until when there is nothing to ask; see `Source`."""
-        if self.cause is not None or self._left:
-            self.horizon = -math.inf
-        elif self.parent is None:
-            self.horizon = self.deadline
-        else:
-            self.horizon = min(self.deadline, self.parent.horizon)
-
-    def forget(self) -> None:
-        """Leave the parent's care, now that no call is attached any more.
-
-        The parent tells it nothing from then on; whoever still holds a view of it has to ask. Where a
-        delegation that it was added to goes on, here or in a child, the parent goes on cancelling that
-        too (`WR-4`).
-        """
-        if self.parent is not None and not self.fused and not self._children:
-            self.parent._children.pop(self, None)
-            self._left = True
-            self._look_ahead()
-
-    def check_run(self) -> None:
-        """Raise `RuntimeError` outside the trio run that this lifetime belongs to (`SC-2`)."""
-        try:
-            current = trio.lowlevel.current_trio_token()
-        except RuntimeError:
-            current = None
-        if current is not self.run:
-            raise RuntimeError(f"call scope {self.name!r} belongs to another trio run or to another thread")
-
-    def cause_at(self, now: float, /) -> CancelCause | None:
-        """Return the first cause, settling every deadline that the clock has reached (`SC-4`, `SC-5`)."""
-        if self.cause is None:
-            cause = None if self.parent is None else self.parent.cause_at(now)
-            if self.deadline <= now and (cause is None or self.deadline < cause.at):
-                cause = CancelCause(CauseKind.DEADLINE, self.name, None, self.deadline)
-            self.cause = cause
-        return self.cause
-
-    def deadline_at(self, now: float, /) -> float:
-        """Return the earliest deadline of this lifetime and its parents."""
-        if self.parent is None:
-            return self.deadline
-        return min(self.deadline, self.parent.deadline_at(now))
-
-    def cancel(self, kind: CauseKind, name: str, reason: str | None, at: float) -> None:
-        """Cancel; the first cause is kept, whatever is requested later (`SC-4`)."""
-        if self.cause_at(trio.current_time()) is None:
-            self.cause = CancelCause(kind, name, reason, at)
-        self._fire()
-
-    def move_deadline(self, at: float) -> None:
-        """Set the deadline, at once for running calls, unless the old one has passed (`SC-7`, `SC-8`)."""
-        now = trio.current_time()
-        self.cause_at(now)
-        self.deadline = at
-        if self.cause_at(now) is not None:
-            self._fire()
-        else:
-            self._refresh()
-
-    def _fire(self) -> None:
-        self._look_ahead()
-        for fused in tuple(self.fused):
-            fused.trio_scope.cancel()
-        for child in tuple(self._children):
-            child._fire()
-        self.alarm()
-
-    def _refresh(self) -> None:
-        self._look_ahead()
-        for fused in tuple(self.fused):
-            fused.refresh()
-        for child in tuple(self._children):
-            child._refresh()
-
-    def alarm(self) -> None:
-        """Have calls that stay cancelled without settling reported."""
-        watched = self
-        while watched._watch is None:
-            assert watched.parent is not None, "whoever opens a call scope watches its lifetime"
-            watched = watched.parent
-        watched._watch.alarm()
-
-    def is_or_encloses(self, other: "Lifetime | None") -> bool:
-        """Return whether ``other`` is this lifetime or was opened, at any depth, as its child."""
-        while other is not None and other is not self:
-            other = other.parent
-        return other is not None
-
-    def admit(self, call: AttachedCall, within: "Lifetime | None") -> None:
-        """Attach ``call`` here and to every parent (`SC-12`).
-
-        Args:
-            within: the lifetime of the enclosing call, None for a root call.
-
-        Raises:
-            RuntimeError: in another run (`SC-2`), or when a block is being left and the call is not
-                nested in one that is attached there (`SC-13`).
-        """
-        # A scope and its parents belong to one run.
-        self.check_run()
-        lifetime: Lifetime | None = self
-        while lifetime is not None:
-            if lifetime.closing and not lifetime.is_or_encloses(within):
-                raise RuntimeError(
-                    f"call scope {lifetime.name!r} is being left: only calls nested in its calls may start"
-                )
-            lifetime = lifetime.parent
-        lifetime = self
-        while lifetime is not None:
-            lifetime._calls[call] = None
-            lifetime = lifetime.parent
-
-    def dismiss(self, call: AttachedCall) -> None:
-        """Detach ``call``: it has published."""
-        lifetime: Lifetime | None = self
-        while lifetime is not None:
-            lifetime._calls.pop(call, None)
-            lifetime.changed()
-            lifetime = lifetime.parent
-
-    async def drain(self) -> None:
-        """Wait until every attached call has published (`SC-10`)."""
-        while self._calls:
-            await self.next_change()
-
-    async def next_change(self) -> None:
-        """Wait until a call has published, or one more is cancelled."""
-        if self._change is None or self._change.is_set():
-            self._change = trio.Event()
-        await self._change.wait()
-
-    def changed(self) -> None:
-        """Wake whoever waits for the next change."""
-        if self._change is not None:
-            self._change.set()
-
-    def watched_by(self, watch: "_Watch") -> None:
-        """Let ``watch`` report the calls of this lifetime."""
-        self._watch = watch
-
-    def stuck_calls(self, now: float) -> dict[AttachedCall, float]:
-        """Return the attached calls that are cancelled and have not settled, and since when."""
-        calls = tuple(self._calls)
-        return {call: since for call in calls if (since := call.cancelled_since(now)) is not None}
+__all__ = ["CallScope", "ScopeView", "handle_on", "lifetime_of", "open_call_scope"]
 
 
 @final
@@ -439,7 +239,7 @@ class _OpenCallScope:
     name: str = field(converter=lambda name: _text(name, "the name of a call scope"))
     timeout: float = field(validator=_seconds)
     parent: Lifetime | None
-    _watch: "_Watch | None" = field(default=None, init=False)
+    _watch: Watch | None = field(default=None, init=False)
     _owner: trio.lowlevel.Task | None = field(default=None, init=False)
 
     @trio.lowlevel.enable_ki_protection
@@ -449,7 +249,7 @@ class _OpenCallScope:
         if self.parent is not None:
             self.parent.check_run()
         lifetime = Lifetime(self.name, trio.current_time() + self.timeout, self.parent)
-        self._watch = _Watch(lifetime)
+        self._watch = Watch(lifetime)
         self._owner = trio.lowlevel.current_task()
         await self._watch.begin()
         return handle_on(lifetime)
@@ -463,135 +263,3 @@ class _OpenCallScope:
         if trio.lowlevel.current_task() is not self._owner:
             raise RuntimeError(f"call scope {self.name!r} is left by the task that opened it, and no other")
         await self._watch.end(error)
-
-
-@define(eq=False, repr=False)
-class _Watch:
-    """Watches the owner of a call scope, and reports calls that stay cancelled without settling.
-
-    One task is parked for the owner. A second one exists only once something was cancelled.
-    """
-
-    lifetime: Lifetime
-    _ambient: Ambient = field(factory=Ambient, init=False)
-    _left: trio.Event = field(factory=trio.Event, init=False)
-    _alarmed: bool = field(default=False, init=False)
-    _sentry: Sentry = field(init=False)
-    _manager: AbstractAsyncContextManager[trio.Nursery] = field(factory=trio.open_nursery, init=False)
-    _nursery: trio.Nursery = field(init=False)
-
-    async def begin(self) -> None:
-        self._sentry = Sentry(self._notice)
-        self._nursery = await self._manager.__aenter__()
-        self.lifetime.watched_by(self)
-        if self._ambient.observe(trio.current_effective_deadline(), trio.current_time()) is not None:
-            self._cancel_as_ambient()
-        self._nursery.start_soon(self._stand, name=f"owner of call scope {self.lifetime.name!r}")
-
-    @trio.lowlevel.enable_ki_protection
-    async def _stand(self) -> None:
-        # The lifetime's own deadline has no callback either; its fused scope reports that one too.
-        with FusedScope((self.lifetime,)):
-            await self._sentry.park()
-
-    def _notice(self, _interrupt: BaseException | None) -> None:
-        now = trio.current_time()
-        if self.lifetime.cause_at(now) is None:
-            self._ambient.observe(-math.inf, now)
-            self._cancel_as_ambient()
-        self.alarm()
-
-    def _cancel_as_ambient(self) -> None:
-        cause = self._ambient.cause
-        assert cause is not None
-        self.lifetime.cancel(cause.kind, cause.name, cause.reason, cause.at)
-
-    async def end(self, error: BaseException | None) -> None:
-        self.lifetime.closing = True
-        if error is not None:
-            self._cancel_for(error)
-        interrupt = await self._drain()
-        self._left.set()
-        self._sentry.release()
-        try:
-            # Nothing of the block passes through the nursery, which would wrap it in a group.
-            await self._manager.__aexit__(None, None, None)
-        finally:
-            self.lifetime.forget()
-        if interrupt is not None:
-            raise interrupt
-
-    async def _drain(self) -> BaseException | None:
-        """Wait for the attached calls; what interrupts the wait cancels them, and is returned."""
-        interrupt: BaseException | None = None
-        while True:
-            try:
-                with trio.CancelScope(shield=True):
-                    await self.lifetime.drain()
-            except BaseException as raised:
-                interrupt = raised
-                self._cancel_for(raised)
-            else:
-                return interrupt
-
-    def _cancel_for(self, error: BaseException) -> None:
-        now = trio.current_time()
-        owner_cancelled = self._ambient.observe(trio.current_effective_deadline(), now) is not None
-        if owner_cancelled and _only_cancelled(error):
-            self._cancel_as_ambient()
-        else:
-            self.lifetime.cancel(CauseKind.CALLER, self.lifetime.name, type(error).__name__, now)
-
-    def alarm(self) -> None:
-        if self._alarmed:
-            self.lifetime.changed()
-        elif not self._left.is_set():
-            self._alarmed = True
-            self._nursery.start_soon(self._report_stuck_calls, name=f"stuck calls of {self.lifetime.name!r}")
-
-    @trio.lowlevel.enable_ki_protection
-    async def _report_stuck_calls(self) -> None:
-        """Say, again and again, which cancelled calls have not settled: waiting is visible.
-
-        Each is told 10 seconds after it was cancelled, then after 20 more, 40 more, and so on.
-        """
-        # Told weakly: a task that waits must not keep alive what has been published meanwhile.
-        due: _Schedule = WeakKeyDictionary()
-        with trio.CancelScope(shield=True):
-            while (at := self._next_warning(due)) is not None:
-                with trio.move_on_at(at):
-                    await self.lifetime.next_change()
-                self._warn(due)
-        self._alarmed = False
-
-    def _next_warning(self, due: _Schedule) -> float | None:
-        stuck = self.lifetime.stuck_calls(trio.current_time())
-        for call, since in stuck.items():
-            # A wrapper's cancellation may be over, and the call be cancelled again: that is another one.
-            if call not in due or due[call][0] != since:
-                due[call] = since, since + STUCK_AFTER
-        return min((due[call][1] for call in stuck), default=None)
-
-    def _warn(self, due: _Schedule) -> None:
-        now = trio.current_time()
-        told: list[AttachedCall] = []
-        for call, since in self.lifetime.stuck_calls(now).items():
-            known, at = due.get(call, (since, math.inf))
-            if known == since and at <= now:
-                due[call] = since, at + (at - since) + STUCK_AFTER
-                told.append(call)
-        for call in told[:_NAMED]:
-            logger.warning("%s", call.describe_stuck(now))
-        if len(told) > _NAMED:
-            logger.warning(
-                "%d more calls of call scope %r are cancelled and have not settled",
-                len(told) - _NAMED,
-                self.lifetime.name,
-            )
-
-
-def _only_cancelled(error: BaseException) -> bool:
-    if isinstance(error, BaseExceptionGroup):
-        leaves = cast("BaseExceptionGroup[BaseException]", error)
-        return leaves.split(trio.Cancelled)[1] is None
-    return isinstance(error, trio.Cancelled)
