@@ -280,6 +280,12 @@ def test_a_token_finds_its_tool_among_those_of_a_target(place: Path) -> None:
     assert done.returncode == 1, done.stderr
     assert done.stdout.startswith("broken: cancelled by ")
 
+    other = check(place, "mine:fine", "mine:exits", "--replay", token)
+    assert other.returncode == 2
+    assert other.stderr == (
+        "trio-tools: --replay: the token is for broken; of fine, exits, name the one it is for as TARGET\n"
+    )
+
 
 def test_an_interrupted_check_exits_with_130_and_leaves_no_worker(place: Path) -> None:
     command = [sys.executable, "-m", "trio_tools.cli", "check", "--yes", "mine:hangs", "mine:fine"]

@@ -166,9 +166,14 @@ def _checked(
 
 def _replay(checks: list[tuple[str, ToolCheck]], token: str, profile: Profile) -> int:
     if len(checks) > 1:
-        checks = [(target, check) for target, check in checks if check.name == named_in(token)]
-    if len(checks) != 1:
-        raise CommandError(f"--replay needs the one tool of the token, not {len(checks)} tools", status=USAGE)
+        held = ", ".join(check.name for _, check in checks)
+        name = named_in(token)
+        checks = [(target, check) for target, check in checks if check.name == name]
+        if len(checks) != 1:
+            meant = "does not tell its tool" if name is None else f"is for {name}"
+            raise CommandError(
+                f"--replay: the token {meant}; of {held}, name the one it is for as TARGET", status=USAGE
+            )
     ((target, check),) = checks
     try:
         case, complaints = check.replay(token, profile=profile)
