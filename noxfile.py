@@ -259,7 +259,9 @@ else:
 def soak(session: nox.Session) -> None:
     """Hold random programs against both models, on all cores: `-- --minutes M` or `-- --programs N`."""
     session.install("-e", ".[all]")
-    session.run("python", "-m", "trio_tools.reference.soak", *(session.posargs or ("--minutes", "5")))
+    # A Ctrl-C ends it with the report of what it has come to, which takes a moment.
+    options = session.posargs or ("--minutes", "5")
+    session.run("python", "-m", "trio_tools.reference.soak", *options, interrupt_timeout=60)
 
 
 @nox.session(venv_backend="uv", python=FOUND[0] if FOUND else None)

@@ -2,8 +2,10 @@
 
 import gc
 import os
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -91,6 +93,44 @@ def test_reports_add_up() -> None:
 
     assert first.programs == 10
     assert first.coverage.counts == whole.coverage.counts
+
+
+def ended(group: int) -> bool:
+    """Wait until no process of a group is left; one of multiprocessing's own ends a moment later."""
+    for _ in range(100):
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.1)
+    return False
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cores", ["1", "2"])
+def test_a_ctrl_c_ends_it_with_the_report_and_leaves_no_process(cores: str) -> None:
+    command = [sys.executable, "-m", "trio_tools.reference.soak", "calls"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    with subprocess.Popen(
+        [*command, "--minutes", "5", "--cores", cores, "--every", "0"],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as ran:
+        assert ran.stderr is not None
+        assert ran.stderr.readline().startswith("... ")
+        # As a terminal does, to the whole group.
+        os.killpg(ran.pid, signal.SIGINT)
+        printed, errors = ran.communicate(timeout=30)
+
+    assert ran.returncode == 130
+    assert f"calls, {cores} cores, " in printed.splitlines()[0]
+    assert printed.splitlines()[0].endswith(", interrupted")
+    assert "CA-16  cancelled" in printed
+    assert "Traceback" not in errors
+    assert ended(ran.pid), "a process is left"
 
 
 @pytest.mark.slow

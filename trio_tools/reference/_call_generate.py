@@ -410,7 +410,9 @@ class Maker:
             return draws.integer(0, layers - 1)
 
         def spread(hooks: tuple[p.Hook, ...]) -> tuple[p.Hook, ...]:
-            return tuple(evolve(hook, layer=somewhere()) for hook in hooks)
+            # Their order stays, for some things only the outermost or the innermost may do.
+            numbers = sorted(somewhere() for _ in hooks)
+            return tuple(evolve(hook, layer=number) for hook, number in zip(hooks, numbers, strict=True))
 
         tools = tuple(evolve(tool, layer=somewhere()) for tool in program.tools)
         if draws.chance(40):

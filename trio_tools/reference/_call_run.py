@@ -74,8 +74,8 @@ def observe(program: p.CallProgram, *, schedule: int = 0) -> Observation:
         with seeded_schedule(schedule):
             trio.run(play.main, clock=clock)
     except BaseException as error:
-        if isinstance(error, KeyboardInterrupt):
-            raise
+        if BaseExceptionGroup("", [error]).subgroup(KeyboardInterrupt) is not None:
+            raise KeyboardInterrupt from error
         play.faults.append(f"the run ended with {error!r}")
     finally:
         _logger.disabled = disabled

@@ -6,6 +6,7 @@ import gc
 import math
 import multiprocessing
 import os
+import signal
 import time
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from contextlib import contextmanager
@@ -49,7 +50,9 @@ def spread(
     """Yields what `work` returns for 0, 1, 2, ... as each is done, on so many cores at once.
 
     It ends after so many `pieces`, or begins no more of them after so many real `seconds`. On one core the
-    work is done in this process. On several, `work` and what it returns are pickled.
+    work is done in this process. On several, `work` and what it returns are pickled. Where the caller stops
+    asking, an interrupt included, no more pieces begin, and those under way are waited for; a Ctrl-C at the
+    terminal ends them at once.
     """
     ends = time.monotonic() + seconds
     numbers = iter(count())
@@ -61,15 +64,23 @@ def spread(
     running: set[Future[T]] = set()
     # Forking a process that has imported trio's machinery is sound only while it has one thread.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(cores, mp_context=context) as pool:
+    with ProcessPoolExecutor(cores, mp_context=context, initializer=_end_when_interrupted) as pool:
         submitted = 0
-        while True:
-            # One piece more than there are cores waits, so that no core does.
-            while len(running) <= cores and submitted < pieces and time.monotonic() < ends:
-                running.add(pool.submit(work, next(numbers)))
-                submitted += 1
-            if not running:
-                return
-            done, running = wait(running, return_when=FIRST_COMPLETED)
-            for future in done:
-                yield future.result()
+        try:
+            while True:
+                # One piece more than there are cores waits, so that no core does.
+                while len(running) <= cores and submitted < pieces and time.monotonic() < ends:
+                    running.add(pool.submit(work, next(numbers)))
+                    submitted += 1
+                if not running:
+                    return
+                done, running = wait(running, return_when=FIRST_COMPLETED)
+                for future in done:
+                    yield future.result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _end_when_interrupted() -> None:
+    # A KeyboardInterrupt somewhere in a run would look like a fault of the run.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

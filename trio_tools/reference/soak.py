@@ -3,7 +3,7 @@
 `language` holds the model of structured concurrency against trio, `calls` the model of a tool call against
 the runtime; without either, both. Programs come from a seed, the same ones however many cores there are, and
 each is run once, in an order of tasks drawn from the seed. A disagreement is printed as a program that can be
-pasted, made as small as it gets, and makes the exit code 1.
+pasted, made as small as it gets, and makes the exit code 1. A Ctrl-C ends it with the report so far.
 """
 
 from __future__ import annotations
@@ -47,26 +47,36 @@ def _gathered(
     work: Callable[[int], CallReport | ProgramReport],
     options: argparse.Namespace,
     seconds: float,
-) -> int:
-    """Runs the pieces, tells how far it is, prints the report, and returns the number of disagreements."""
+) -> bool:
+    """Runs the pieces, tells how far it is, prints the report, and returns whether it was interrupted."""
     pieces = math.inf if options.programs is None else math.ceil(options.programs / PIECE)
     began = told = time.monotonic()
-    for piece in spread(work, cores=options.cores, pieces=pieces, seconds=seconds):
-        report.add(piece)  # pyright: ignore[reportArgumentType]
-        for disagreement in piece.told():
-            # At once, for the end may be hours away.
-            print(disagreement, file=sys.stderr, flush=True)
-        now = time.monotonic()
-        if now - told >= options.every:
-            told = now
-            print(f"... {now - began:.0f} s: {report.programs} {name}, {report.in_short}", file=sys.stderr)
-    print(f"{name}, {options.cores} cores, {time.monotonic() - began:.0f} s")
+    interrupted = False
+    try:
+        for piece in spread(work, cores=options.cores, pieces=pieces, seconds=seconds):
+            report.add(piece)  # pyright: ignore[reportArgumentType]
+            for disagreement in piece.told():
+                # At once, for the end may be hours away.
+                print(disagreement, file=sys.stderr, flush=True)
+            now = time.monotonic()
+            if now - told >= options.every:
+                told = now
+                print(
+                    f"... {now - began:.0f} s: {report.programs} {name}, {report.in_short}", file=sys.stderr
+                )
+    except KeyboardInterrupt:
+        interrupted = True
+    until = ", interrupted" if interrupted else ""
+    print(f"{name}, {options.cores} cores, {time.monotonic() - began:.0f} s{until}")
     print(report.to_text(), flush=True)
-    return len(report.disagreements)
+    return interrupted
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a soak from the command line; returns 0 if nothing disagreed, else 1."""
+    """Runs a soak from the command line; returns 0 if nothing disagreed, 1 if something did.
+
+    Interrupted, it reports what it has come to and returns 130.
+    """
     parser = argparse.ArgumentParser(prog="python -m trio_tools.reference.soak", description=__doc__)
     parser.add_argument("what", nargs="?", choices=("language", "calls", "both"), default="both")
     length = parser.add_mutually_exclusive_group()
@@ -87,7 +97,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             report, work = _program_soak.SoakReport(options.seed), _piece_of_language
         else:
             report, work = _call_soak.SoakReport(options.seed), _piece_of_calls
-        found += _gathered(what, report, partial(work, options.seed, most), options, seconds)
+        if _gathered(what, report, partial(work, options.seed, most), options, seconds):
+            return 130
+        found += len(report.disagreements)
     return 1 if found else 0
 
 
