@@ -129,6 +129,41 @@ FAULTS: list[tuple[str, str, str, str]] = [
         "    if verdict is Verdict.CUT:\n        return aborted(life, cause, life.body_contexts())",
         "    if verdict is Verdict.CUT:\n        return aborted(life, cause, ())",
     ),
+    (
+        "the code of a torn call is the wrong one",
+        "_verdicts.py",
+        "ABORTED if life.dispatched else ABORTED_BEFORE_DISPATCH",
+        "ABORTED_BEFORE_DISPATCH if life.dispatched else ABORTED",
+    ),
+    (
+        "a farther tool hides a nearer one",
+        "_layer.py",
+        "            if (tool := layer._tools.get(name)) is not None:\n                return tool\n",
+        (
+            "            if layer._parent is None or name not in layer._parent._visible():\n"
+            "                if (tool := layer._tools.get(name)) is not None:\n                    return tool\n"
+        ),
+    ),
+    (
+        "a restriction hides a layer's own tools too",
+        "_layer.py",
+        (
+            "            if (tool := layer._tools.get(name)) is not None:\n                return tool\n"
+            "            for restriction in layer._restrictions:\n"
+            "                if not restriction.admits(name):\n                    return None\n"
+        ),
+        (
+            "            for restriction in layer._restrictions:\n"
+            "                if not restriction.admits(name):\n                    return None\n"
+            "            if (tool := layer._tools.get(name)) is not None:\n                return tool\n"
+        ),
+    ),
+    (
+        "a nested call goes through the layer above",
+        "_pipeline.py",
+        "admit(layer_of(life), call,",
+        "admit(layer_of(life)._parent or layer_of(life), call,",
+    ),
     ("a deadline is seen one instant late", "_scope.py", "self.deadline <= now", "self.deadline < now"),
 ]
 
