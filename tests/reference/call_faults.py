@@ -141,7 +141,7 @@ FAULTS: list[tuple[str, str, str, str]] = [
         "            if (tool := layer._tools.get(name)) is not None:\n                return tool\n",
         (
             "            if layer._parent is None or name not in layer._parent._visible():\n"
-            "                if (tool := layer._tools.get(name)) is not None:\n                    return tool\n"
+            "                if (tool := layer._tools.get(name)) is not None: return tool\n"
         ),
     ),
     (
