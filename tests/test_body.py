@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextvars
 import gc
+import sys
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -30,6 +31,7 @@ from trio_tools import (
     Allow,
     Artifact,
     ArtifactType,
+    CallScope,
     DispatchExecution,
     GateDecision,
     Registry,
@@ -1121,6 +1123,31 @@ async def test_check_cancelled_raises_in_the_thread_once_the_delegation_is_cance
     cause = {"caller": "caller:caller", "ambient": "ambient:ambient", "added": "caller:extra"}[source]
     assert log == ["not yet", "Cancelled"]
     assert facts(seen.only) == f"cancelled ABORTED {'cancelled' if out else 'returned'} {cause}"
+
+
+@pytest.mark.rule("BO-14")
+async def test_check_cancelled_sees_at_once_what_its_own_thread_cancelled() -> None:
+    registry, seen = observed()
+    patience = sys.getswitchinterval()
+
+    @registry.tool
+    def threaded(ctx: ToolContext, scope: int) -> str:
+        trio.from_thread.run_sync(scopes[scope].cancel)
+        ctx.check_cancelled()
+        return "not seen"
+
+    scopes: list[CallScope] = []
+    # The thread is let run as soon as there is something for it to do, at any place.
+    sys.setswitchinterval(1e-6)
+    try:
+        for index in range(100):
+            async with open_call_scope() as scope:
+                scopes.append(scope)
+                await registry.execute(ToolCall(name="threaded", arguments={"scope": index}, scope=scope))
+    finally:
+        sys.setswitchinterval(patience)
+
+    assert {facts(result) for result in seen.results} == {"cancelled ABORTED cancelled caller:caller"}
 
 
 @pytest.mark.rule("BO-14")

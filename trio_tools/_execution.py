@@ -341,6 +341,10 @@ class ToolContext(_View, BodyContext):
         if self._live().life.thread != threading.get_ident():
             raise RuntimeError("check_cancelled is for a `def` body, in the thread that runs it")
         trio.from_thread.check_cancelled()
+        if self._scope.cancel_called:
+            # trio tells the thread only once the task that waits for it is parked again, which it is not
+            # yet when that task itself has just cancelled, at the thread's own request.
+            trio.from_thread.run(trio.lowlevel.checkpoint)
 
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
         """Say how far the body is; never changes a result, and is dropped after settlement (`BO-17`)."""
