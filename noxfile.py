@@ -33,8 +33,6 @@ ROOT = Path(__file__).parent
 VERSIONS = ("3.11", "3.12", "3.13")
 PACKAGE = "trio_tools"
 TEMPORARY = tempfile.gettempdir()
-# These tests fork workers on all cores by themselves, which the workers of pytest do not survive.
-FORKS = "tests/conformance"
 # A package of somebody else, which has nothing but the wheel.
 STRANGERS = "tests/conformance/test_throwaway.py"
 # What the tests read beside the package; the wheel session takes it to an empty folder.
@@ -113,22 +111,19 @@ if FOUND:
             session.run("pytest", *session.posargs)
             return
         if session.python != FOUND[-1]:
-            session.run("pytest", "--numprocesses=auto", f"--ignore={FORKS}", "-m", "not slow")
-            session.run("pytest", FORKS, "-m", "not slow")
+            session.run("pytest", "--numprocesses=auto", "-m", "not slow")
             return
         # Coverage starts before pytest does, whose plugins import the package, and starts itself in each
         # process that the tests start.
         measured = ("coverage", "run", "-m", "pytest")
         env = {"COVERAGE_FILE": str(Path(session.virtualenv.location) / "coverage")}
         session.run("coverage", "erase", env=env)
-        session.run(*measured, "--numprocesses=auto", f"--ignore={FORKS}", "-m", "not slow", env=env)
+        session.run(*measured, "--numprocesses=auto", "-m", "not slow", env=env)
         session.run("coverage", "combine", "--quiet", env=env)
         session.run("coverage", "report", "--include", f"{PACKAGE}/_*.py", "--fail-under", "100", env=env)
-        session.run("pytest", FORKS, "-m", "not slow")
         # What is slow depends on the machine, not on the interpreter: once is enough, and measuring
-        # coverage would make it slower still.
-        session.run("pytest", "--numprocesses=auto", f"--ignore={FORKS}", "-m", "slow")
-        session.run("pytest", FORKS, "-m", "slow")
+        # coverage would make it slower still. Half of these tests wait more than they work.
+        session.run("pytest", "--numprocesses=4", "-m", "slow")
 
 else:
 
@@ -203,9 +198,7 @@ def wheel(session: nox.Session) -> None:
         if session.posargs:
             session.run(*pytest, *session.posargs, external=True, env=env)
             return
-        chosen = ("-m", "not slow")
-        session.run(*pytest, "--numprocesses=auto", f"--ignore={FORKS}", *chosen, external=True, env=env)
-        session.run(*pytest, FORKS, *chosen, external=True, env=env)
+        session.run(*pytest, "--numprocesses=auto", "-m", "not slow", external=True, env=env)
         session.run(*pytest, STRANGERS, external=True, env=env)
 
 
