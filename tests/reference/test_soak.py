@@ -107,8 +107,8 @@ def ended(group: int) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("cores", ["1", "2"])
-def test_a_ctrl_c_ends_it_with_the_report_and_leaves_no_process(cores: str) -> None:
+@pytest.mark.parametrize(("cores", "way"), [("1", "Ctrl-C"), ("2", "Ctrl-C"), ("2", "SIGTERM")])
+def test_an_interrupt_ends_it_with_the_report_and_leaves_no_process(cores: str, way: str) -> None:
     command = [sys.executable, "-m", "trio_tools.reference.soak", "calls"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     with subprocess.Popen(
@@ -121,8 +121,11 @@ def test_a_ctrl_c_ends_it_with_the_report_and_leaves_no_process(cores: str) -> N
     ) as ran:
         assert ran.stderr is not None
         assert ran.stderr.readline().startswith("... ")
-        # As a terminal does, to the whole group.
-        os.killpg(ran.pid, signal.SIGINT)
+        if way == "Ctrl-C":
+            # As a terminal does, to the whole group.
+            os.killpg(ran.pid, signal.SIGINT)
+        else:
+            ran.terminate()
         printed, errors = ran.communicate(timeout=30)
 
     assert ran.returncode == 130
