@@ -69,8 +69,7 @@ class CancelCause:
 def _several(contexts: Iterable[Context]) -> tuple[Context, ...]:
     if isinstance(contexts, str | bytes):
         raise TypeError("contexts are several messages: put a single one into a tuple")
-    frozen = [each if type(each) is str else _frozen_if_json(each) for each in contexts]
-    return tuple(frozen)  # pyright: ignore[reportReturnType]
+    return tuple([_frozen_if_json(each) for each in contexts])  # pyright: ignore[reportReturnType]
 
 
 def _only_artifacts(artifacts: Iterable[Artifact]) -> tuple[Artifact, ...]:
@@ -82,6 +81,8 @@ def _only_artifacts(artifacts: Iterable[Artifact]) -> tuple[Artifact, ...]:
 
 
 def _frozen_if_json(value: Any) -> JsonValue:
+    if type(value) in _FROZEN_ALREADY:
+        return value
     # A result that somebody made by hand may hold what JSON would lose; the registry, which alone
     # publishes, refuses it there with the right code (`WR-14`, `MA-16`).
     try:
@@ -90,7 +91,6 @@ def _frozen_if_json(value: Any) -> JsonValue:
         return value
 
 
-_NONE: Final[tuple[()]] = ()
 _VALUE_DEPTH: Final = 100_000
 _FROZEN_ALREADY: Final = frozenset({FrozenDict, FrozenList, int, bool, type(None)})
 
@@ -145,17 +145,16 @@ class ToolResult:
         settlement: Settlement | str = Settlement.NOT_DISPATCHED,
         cause: CancelCause | None = None,
     ) -> None:
-        # Every call makes one, of parts that nearly always are what they should be; so each is looked at
-        # before a function is called for it, and an enum most of all.
+        # Every call makes one, mostly of the members themselves, and calling an enum takes long.
         self.__attrs_init__(  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
             outcome=outcome if type(outcome) is ToolOutcome else ToolOutcome(outcome),
             content=content_of(content),
-            value=value if type(value) in _FROZEN_ALREADY else _frozen_if_json(value),
+            value=_frozen_if_json(value),
             error=error,
-            meta=meta if meta is None else _frozen_if_json(meta),
-            contexts=contexts if contexts is _NONE else _several(contexts),
+            meta=_frozen_if_json(meta),
+            contexts=_several(contexts),
             concludes=concludes,
-            artifacts=artifacts if artifacts is _NONE else _only_artifacts(artifacts),
+            artifacts=_only_artifacts(artifacts),
             write=write,
             settlement=settlement if type(settlement) is Settlement else Settlement(settlement),
             cause=cause,
