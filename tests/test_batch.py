@@ -393,6 +393,35 @@ async def test_a_call_that_is_settled_but_not_committed_holds_no_place(autojump_
     ]
 
 
+@pytest.mark.rule("BA-3", "BA-8")
+async def test_a_call_that_a_wrapper_decides_gives_its_place_free_as_well(autojump_clock: MockClock) -> None:
+    registry, _, log = workshop()
+
+    async def refuse(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        if label_of(execution) != "b":
+            return await proceed(execution)
+        await trio.sleep(1)
+        raise RuntimeError("not this one")
+
+    registry.wrap(refuse)
+    seconds = {"slow": 10, "b": 1, "c": 1}
+    async with open_call_scope() as scope:
+        await registry.execute_batch(
+            [call(scope, "free", label=label, seconds=wait) for label, wait in seconds.items()],
+            max_parallel=2,
+        )
+
+    assert log.entries == [
+        "0 begin slow",
+        "1 begin c",
+        "2 end c",
+        "10 end slow",
+        "10 publish slow",
+        "10 publish b",
+        "10 publish c",
+    ]
+
+
 @pytest.mark.rule("BA-4")
 async def test_an_exclusive_call_is_a_barrier_from_commit_to_commit(autojump_clock: MockClock) -> None:
     registry, _, log = workshop()
