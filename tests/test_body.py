@@ -727,12 +727,25 @@ async def _leave_open(what: str) -> None:
             scope.cancel()
         case "empty nursery":
             await trio.open_nursery().__aenter__()
+        case "call scope":
+            await open_call_scope(name="mine").__aenter__()
+        case "child scope":
+            opened = await open_call_scope(name="mine").__aenter__()
+            await opened.open_child(name="child").__aenter__()
         case _:
             nursery = await trio.open_nursery().__aenter__()
             nursery.start_soon(trio.sleep_forever)
 
 
-LEFT_OPEN = ["scope", "shield", "cancelled scope", "empty nursery", "busy nursery"]
+LEFT_OPEN = [
+    "scope",
+    "shield",
+    "cancelled scope",
+    "empty nursery",
+    "busy nursery",
+    "call scope",
+    "child scope",
+]
 
 
 @pytest.mark.rule("BO-10")
@@ -792,6 +805,122 @@ async def test_a_scope_left_open_is_a_failure_under_a_cancelled_caller_too(
         await registry.execute(call(scope, kind))
 
     assert facts(seen.only) == "failed TOOL_ERROR returned"
+
+
+@pytest.mark.rule("BO-4", "BO-10", "BO-13")
+@pytest.mark.parametrize("what", LEFT_OPEN)
+@pytest.mark.parametrize("kind", ["plain", "with context"])
+async def test_what_a_thread_leaves_open_is_closed_as_well(kind: str, what: str) -> None:
+    registry, seen = observed()
+    living = trio.lowlevel.current_statistics().tasks_living
+
+    @registry.tool
+    def plain() -> str:
+        trio.from_thread.run(_leave_open, what)
+        return "returned"
+
+    @registry.tool(name="with context")
+    def with_context(ctx: ToolContext) -> str:
+        trio.from_thread.run(_leave_open, what)
+        return "returned"
+
+    async with open_call_scope() as scope:
+        await registry.execute(call(scope, kind))
+
+    assert facts(seen.only) == "failed TOOL_ERROR returned"
+    assert seen.only.text == "Error: tool left a scope open"
+    assert trio.lowlevel.current_statistics().tasks_living == living
+
+
+@pytest.mark.rule("BO-9", "OU-3", "CA-1")
+@pytest.mark.parametrize("kind", ["plain", "with context"])
+@pytest.mark.parametrize(
+    ("way", "expected"),
+    [
+        ("cancel", "ok returned"),
+        ("cancel and wait", "failed TOOL_ERROR cancelled"),
+        ("deadline and wait", "failed TOOL_ERROR cancelled"),
+        ("a task that fails", "failed TOOL_ERROR raised"),
+    ],
+)
+async def test_a_body_that_cancels_the_nursery_it_finds_itself_in_was_not_cancelled_by_anybody_else(
+    autojump_clock: MockClock, kind: str, way: str, expected: str
+) -> None:
+    registry, seen = observed()
+
+    async def fail() -> None:
+        raise ValueError("mine")
+
+    async def disturb() -> str:
+        nursery = trio.lowlevel.current_task().parent_nursery
+        assert nursery is not None
+        if way.startswith("cancel"):
+            nursery.cancel_scope.cancel()
+        elif way.startswith("deadline"):
+            nursery.cancel_scope.deadline = trio.current_time() + 1
+        else:
+            nursery.start_soon(fail)
+        if way != "cancel":
+            await trio.sleep(2)
+        return "returned"
+
+    @registry.tool(concurrency_safe=True)
+    async def plain() -> str:
+        return await disturb()
+
+    @registry.tool(name="with context", concurrency_safe=True)
+    async def with_context(ctx: ToolContext) -> str:
+        return await disturb()
+
+    @registry.tool(concurrency_safe=True)
+    async def sibling() -> str:
+        await trio.sleep(5)
+        return "returned"
+
+    async with open_call_scope() as scope:
+        await registry.execute_batch([call(scope, kind), call(scope, "sibling")])
+
+    assert [facts(result) for result in seen.results] == [expected, "ok returned"]
+
+
+@pytest.mark.rule("SC-3", "WR-5", "BO-4")
+@pytest.mark.parametrize("kind", ["plain", "with context"])
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("caller", "cancelled ABORTED returned caller:caller"),
+        ("timeout", "failed TOOL_TIMEOUT returned deadline:timeout"),
+    ],
+)
+async def test_what_a_body_started_in_the_nursery_it_found_is_cancelled_with_the_call(
+    autojump_clock: MockClock, kind: str, source: str, expected: str
+) -> None:
+    registry, seen = observed()
+    limit = 3 if source == "timeout" else None
+
+    def leave_a_task() -> str:
+        nursery = trio.lowlevel.current_task().parent_nursery
+        assert nursery is not None
+        nursery.start_soon(trio.sleep_forever)
+        return "returned"
+
+    @registry.tool(timeout=limit)
+    async def plain() -> str:
+        return leave_a_task()
+
+    @registry.tool(name="with context", timeout=limit)
+    async def with_context(ctx: ToolContext) -> str:
+        return leave_a_task()
+
+    begun = trio.current_time()
+    async with open_call_scope() as scope, trio.open_nursery() as nursery:
+        nursery.start_soon(registry.execute, call(scope, kind))
+        await trio.sleep(3)
+        if source == "caller":
+            scope.cancel()
+
+    assert facts(seen.only) == expected
+    assert trio.current_time() == pytest.approx(begun + 3, abs=0.01)  # pyright: ignore[reportUnknownMemberType]
 
 
 @pytest.mark.rule("BO-10")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import Any
 
 import pytest
+import trio
 
-from tests.helpers import call, observed, run
+from tests.helpers import call, facts, observed, run
 from trio_tools import (
     DefinitionError,
     Deny,
@@ -54,6 +55,35 @@ class CarelessError(ToolError):
         self.account = account
 
 
+class ClasslessError(ValueError):
+    """An error whose class cannot be read."""
+
+    @property
+    def __class__(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        raise OSError("class")
+
+
+class SecretiveGroup(ExceptionGroup[Exception]):
+    """A group that does not show its members."""
+
+    @property
+    def exceptions(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        raise OSError("exceptions")
+
+
+class EndlessGroup(ExceptionGroup[Exception]):
+    """A group that has itself for a member."""
+
+    @property
+    def exceptions(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return (self,)
+
+
+class MuteError(RuntimeError):
+    def __str__(self) -> str:
+        raise OSError("str")
+
+
 def executed(registry: Registry, name: str, **arguments: object) -> ToolResult:
     async def main() -> ToolResult:
         async with open_call_scope() as scope:
@@ -82,6 +112,35 @@ def test_a_guard_that_closes_a_registration_hides_no_other_guard() -> None:
     registry.guard(lambda execution: "veto")
 
     assert executed(registry, "fine").code == "DENIED"
+
+
+@pytest.mark.rule("BO-5", "BO-7", "JS-9")
+@pytest.mark.parametrize("leaves_open", [True, False])
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: ClasslessError("told"), "told"),
+        (lambda: SecretiveGroup("x", [ValueError("inside")]), "inside"),
+        (lambda: EndlessGroup("x", [ValueError("inside")]), "inside"),
+        (MuteError, "<unprintable MuteError>"),
+    ],
+    ids=["class", "members", "itself", "text"],
+)
+def test_a_body_that_raises_what_lies_about_itself_has_raised(
+    make: Callable[[], Exception], text: str, leaves_open: bool
+) -> None:
+    registry, _ = observed()
+
+    @registry.tool
+    async def hostile() -> None:
+        if leaves_open:
+            await trio.open_nursery().__aenter__()
+        raise make()
+
+    result = executed(registry, "hostile")
+
+    assert facts(result) == "failed TOOL_ERROR raised"
+    assert result.text == f"Error: {text}"
 
 
 @pytest.mark.rule("PU-6", "PU-5")

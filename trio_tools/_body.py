@@ -8,26 +8,20 @@ Two nurseries stand around a body that asked for its context::
                              `- whatever the body started there
 
 A body can do anything to ``ctx.nursery``, even leave its scope, and wrecks nothing but the keeper's
-task. A body without a context can reach neither, and runs where the keeper would; its task is all that
-there is to cancel, so its fused scope is its sentinel::
-
-    execute's task:   own nursery
-                        `- the body's task, within the fused scope
-
-Meanwhile the task
+task. A body without a context is given neither, and runs where the keeper would. Meanwhile the task
 that executes the call is parked with a `Sentry`: it cannot be interrupted, and takes note when it is
 asked to cancel.
 """
 
 import threading
-from contextlib import AbstractContextManager
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
 import trio
 
 from ._classification import Came, Place, Verdict, classify
-from ._errors import TOOL_ERROR, TransportError, standard_failure
+from ._errors import TOOL_ERROR, TransportError, is_kind, standard_failure, text_of
 from ._execution import ToolContext
 from ._fusion import Sentry, Source
 from ._leaves import Leaves, failure_of_errors, leaves_of, log_uncoded, one_of
@@ -36,6 +30,7 @@ from ._output import InvalidOutputError, make_output
 from ._result import CancelCause, CauseKind, Settlement, ToolOutcome, ToolResult
 from ._tool import Tool
 from ._verdicts import aborted, failed, invalid_output
+from ._watch import abandon
 
 __all__ = ["run_body"]
 
@@ -57,13 +52,10 @@ async def run_body(life: Life, sources: tuple[Source, ...], tool: Tool, bound: o
     try:
         async with trio.open_nursery() as own:
             attempt.scope = own.cancel_scope
-            if tool.context_parameter is None:
-                own.start_soon(_run_alone, attempt, sentry, name=tool.name)
+            with governed(life, sources, own.cancel_scope):
+                run = _run_alone if tool.context_parameter is None else _keep
+                own.start_soon(run, attempt, sentry, name=tool.name)
                 await sentry.park()
-            else:
-                with governed(life, sources, own.cancel_scope):
-                    own.start_soon(_keep, attempt, sentry, name=tool.name)
-                    await sentry.park()
     except BaseException as raised:
         attempt.errors.append(raised)
     life.task, life.nursery = executing, None
@@ -72,20 +64,29 @@ async def run_body(life: Life, sources: tuple[Source, ...], tool: Tool, bound: o
 
 
 def _asked_to_cancel(attempt: Attempt, interrupt: BaseException | None) -> None:
+    life = attempt.life
+    assert attempt.scope is not None
     if interrupt is not None:
         attempt.interrupt = interrupt
-        assert attempt.scope is not None
         attempt.scope.cancel()
+    elif attempt.scope.cancel_called and not life.abandoned and life.cause_at(trio.current_time()) is None:
+        # None of its sources did, so the body found the scope that is around it, or broke its nursery.
+        attempt.cancelled_itself = True
     else:
-        attempt.life.notice()
-    attempt.life.lifetime.alarm()
+        life.notice()
+    life.lifetime.alarm()
 
 
 @trio.lowlevel.enable_ki_protection
 async def _run_alone(attempt: Attempt, sentry: Sentry) -> None:
-    """Run a body that has no context, in a task that nobody else can do anything to."""
+    """Run a body that has no context."""
+    own = trio.lowlevel.current_task().parent_nursery
+    assert own is not None
     try:
-        await _invoke(attempt, None, governed(attempt.life, attempt.sources))
+        await _invoke(attempt, None)
+        # It is given no nursery, but may have found the one that it runs in.
+        if len(own.child_tasks) > 1:
+            await _until(lambda: len(own.child_tasks) == 1)
     finally:
         sentry.release()
 
@@ -106,30 +107,33 @@ async def _keep(attempt: Attempt, sentry: Sentry) -> None:
 @trio.lowlevel.enable_ki_protection
 async def _run_in_nursery(attempt: Attempt, nursery: trio.Nursery) -> None:
     """Run a body in the call's nursery, which ends with it unless it returned (`BO-11`, `NE-8`)."""
-    await _invoke(attempt, ToolContext(attempt), trio.CancelScope())
+    await _invoke(attempt, ToolContext(attempt))
     if not attempt.returned:
-        attempt.cancelled_itself = nursery.cancel_scope.cancel_called
+        attempt.cancelled_itself |= nursery.cancel_scope.cancel_called
         nursery.cancel_scope.cancel()
 
 
-async def _invoke(
-    attempt: Attempt, context: ToolContext | None, around: AbstractContextManager[object]
-) -> None:
-    """Run the body within a scope of ours, which tells whether the body left one of its own open (`BO-10`).
+async def _invoke(attempt: Attempt, context: ToolContext | None) -> None:
+    """Run the body, and clean up after one that left a scope or a nursery open (`BO-10`).
 
     trio is silent when a task ends with a scope left open; leaving one around it makes it an error.
     """
-    attempt.life.task = trio.lowlevel.current_task()
-    around.__enter__()
+    attempt.life.task = task = trio.lowlevel.current_task()
+    sentinel = trio.CancelScope()
+    sentinel.__enter__()
     try:
         if attempt.tool.is_async:
             await _invoke_async(attempt, context)
         else:
             await _invoke_in_thread(attempt, context)
     finally:
+        # A thread opens them in the task that waits for it.
+        if task.child_nurseries:
+            attempt.left_open = True
+            await _empty(task.child_nurseries)
         attempt.life.task = None
         try:
-            around.__exit__(None, None, None)
+            sentinel.__exit__(None, None, None)
         except RuntimeError:
             attempt.left_open = True
 
@@ -154,9 +158,6 @@ async def _invoke_async(attempt: Attempt, context: ToolContext | None) -> None:
         attempt.returned = True
     except BaseException as raised:
         attempt.raised = raised
-    if nurseries := trio.lowlevel.current_task().child_nurseries:
-        attempt.left_open = True
-        await _empty(nurseries)
 
 
 @trio.lowlevel.disable_ki_protection
@@ -168,11 +169,16 @@ async def _call(attempt: Attempt, context: ToolContext | None) -> object:
 
 async def _empty(nurseries: list[trio.Nursery]) -> None:
     """Cancel and wait for the tasks of nurseries that a body left open."""
+    for nursery in nurseries:
+        abandon(nursery)
+        nursery.cancel_scope.cancel()
+    await _until(lambda: not any(nursery.child_tasks for nursery in nurseries))
+
+
+async def _until(quiet: Callable[[], bool]) -> None:
+    """Wait, shielded, for tasks to end in a nursery that is not the library's to close."""
     with trio.CancelScope(shield=True):
-        for nursery in nurseries:
-            nursery.cancel_scope.cancel()
-        # Closed inside the shield again, which belongs to the innermost of them.
-        while any(nursery.child_tasks for nursery in nurseries):  # noqa: ASYNC110  (trio has no event for it)
+        while not quiet():  # noqa: ASYNC110  (trio has no event for it)
             await trio.sleep(_POLL)
 
 
@@ -259,7 +265,7 @@ def _leaves(attempt: Attempt) -> Leaves:
 
 def _is_about_nursery(error: Exception) -> bool:
     """Return whether this is what trio says of a nursery left open, when the task has ended."""
-    return isinstance(error, RuntimeError) and str(error).startswith("Nursery stack corrupted")
+    return is_kind(error, RuntimeError) and text_of(error).startswith("Nursery stack corrupted")
 
 
 def _settlement(attempt: Attempt, errors: tuple[BaseException, ...]) -> Settlement:
@@ -270,7 +276,7 @@ def _settlement(attempt: Attempt, errors: tuple[BaseException, ...]) -> Settleme
 
 def _raised(attempt: Attempt, errors: tuple[Exception, ...], cause: CancelCause | None) -> ToolResult:
     life = attempt.life
-    if len(errors) == 1 and isinstance(error := errors[0], TransportError) and error.cancelled:
+    if len(errors) == 1 and is_kind(error := errors[0], TransportError) and error.cancelled:
         transport = CancelCause(CauseKind.AMBIENT, "transport", None, life.checked_at)
         return aborted(life, cause or transport, life.body_contexts())
     log_uncoded(f"the body of tool call {life.name!r} ({life.call_id})", errors)

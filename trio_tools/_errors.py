@@ -8,7 +8,7 @@ failed: `TransportError` says so, and one flag on it, which no text and no statu
 the call it served was cancelled.
 """
 
-from typing import Final, final
+from typing import Final, TypeGuard, TypeVar, final
 
 from attrs import field, frozen
 
@@ -33,9 +33,12 @@ __all__ = [
     "ToolFailure",
     "TransportError",
     "failure_of",
+    "is_kind",
     "standard_failure",
     "text_of",
 ]
+
+E = TypeVar("E", bound=BaseException)
 
 ABORTED: Final = "ABORTED"
 ABORTED_BEFORE_DISPATCH: Final = "ABORTED_BEFORE_DISPATCH"
@@ -154,6 +157,11 @@ class ToolFailure:
         return f"ToolFailure(code={self.code!r}, name={self.name!r})"
 
 
+def is_kind(error: object, kind: type[E]) -> TypeGuard[E]:
+    """Return whether ``error`` is of a class, by its type: an exception may lie about its ``__class__``."""
+    return issubclass(type(error), kind)
+
+
 def text_of(error: BaseException) -> str:
     """Return the text of ``error``, its class name where that is empty (`JS-9`); never raises.
 
@@ -175,7 +183,7 @@ def failure_of(error: BaseException, *, code: str, masked: str | None) -> ToolFa
         code: the code of an error that brings none of its own (`JS-10`).
         masked: the text that replaces that of an uncoded error (`JS-11`), None to show it.
     """
-    own = getattr(error, "code", None) if isinstance(error, ToolError) else None
+    own = getattr(error, "code", None) if is_kind(error, ToolError) else None
     # A subclass may forget to call the constructor it inherits, or assign what is no code.
     if isinstance(own, str) and own:
         return ToolFailure(text_of(error), str.__str__(own), type(error).__name__)

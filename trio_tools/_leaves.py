@@ -13,7 +13,7 @@ import trio
 from attrs import define
 
 from ._classification import Came
-from ._errors import PolicyError, ToolError, ToolFailure, failure_of
+from ._errors import PolicyError, ToolError, ToolFailure, failure_of, is_kind
 from ._text import repair_text
 
 __all__ = [
@@ -51,6 +51,12 @@ class Leaves:
     interrupts: tuple[BaseException, ...]
 
 
+_MEMBERS: Final[Callable[[BaseExceptionGroup[BaseException]], tuple[BaseException, ...]]] = (
+    BaseExceptionGroup.exceptions.__get__  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+)
+"""Reads the members of a group, whatever its class says that they are."""
+
+
 def leaves_of(*raised: BaseException) -> Leaves:
     """Take apart what was raised; `trio.Cancelled` leaves are dropped."""
     errors: list[Exception] = []
@@ -58,11 +64,11 @@ def leaves_of(*raised: BaseException) -> Leaves:
     pending: list[BaseException] = list(reversed(raised))
     while pending:
         error = pending.pop()
-        if isinstance(error, BaseExceptionGroup):
-            pending.extend(reversed(error.exceptions))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
-        elif isinstance(error, trio.Cancelled):
+        if is_kind(error, BaseExceptionGroup):
+            pending.extend(reversed(_MEMBERS(error)))
+        elif is_kind(error, trio.Cancelled):
             continue
-        elif isinstance(error, Exception):
+        elif is_kind(error, Exception):
             errors.append(error)
         else:
             interrupts.append(error)
@@ -129,7 +135,7 @@ def failure_of_errors(errors: tuple[Exception, ...], *, code: str, masked: str |
         masked: replaces the text of uncoded errors (`JS-11`), None to show it.
     """
     failures = [
-        failure_of(error, code=code, masked=None if isinstance(error, PolicyError) else masked)
+        failure_of(error, code=code, masked=None if is_kind(error, PolicyError) else masked)
         for error in errors
     ]
     # Not every text can be encoded, and the message goes wherever the content goes.
@@ -161,5 +167,5 @@ def log_error(message: str, *args: object, error: BaseException | None = None) -
 def log_uncoded(who: str, errors: tuple[Exception, ...]) -> None:
     """Log errors that nobody raised on purpose, with their tracebacks (`PU-10`)."""
     for error in errors:
-        if not isinstance(error, ToolError):
+        if not is_kind(error, ToolError):
             log_error("%s raised %s", who, type(error).__name__, error=error)

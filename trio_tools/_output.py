@@ -6,7 +6,7 @@ from attrs import define
 
 from ._classification import Came
 from ._content import Content, TextContent, content_of
-from ._errors import ToolError, text_of
+from ._errors import ToolError, is_kind, text_of
 from ._json import JsonValue, NotLossless, freeze_value
 from ._leaves import capture_sync, close_coroutine
 from ._life import Life
@@ -77,7 +77,6 @@ def _call(life: Life, option: str, fn: Callable[..., object], value: JsonValue) 
         return captured.answer
     masked = life.masking_text()
     texts = [
-        text_of(error) if isinstance(error, ToolError) else masked or text_of(error)
-        for error in captured.errors
+        text_of(error) if is_kind(error, ToolError) else masked or text_of(error) for error in captured.errors
     ]
     raise InvalidOutputError(f"{option} failed: {'; '.join(texts) or 'Cancelled'}")

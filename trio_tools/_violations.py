@@ -10,7 +10,7 @@ from typing import Final, final
 
 from attrs import Attribute, define, field
 
-from ._errors import ToolError, text_of
+from ._errors import ToolError, is_kind, text_of
 from ._json import JsonValue, to_json_text
 from ._text import clipped
 
@@ -166,7 +166,7 @@ class Report:
         self._add(
             place,
             lambda name: f'"{name}": {clipped(_said_by(error), _SHOWN)}',
-            quotes=not isinstance(error, ToolError),
+            quotes=not is_kind(error, ToolError),
         )
 
     def branch(self) -> "Report":

@@ -13,7 +13,7 @@ from ._fusion import Ambient, FusedScope, Sentry
 from ._lifetime import AttachedCall, Lifetime
 from ._result import CauseKind
 
-__all__ = ["Watch"]
+__all__ = ["Watch", "abandon"]
 
 logger: Final = logging.getLogger("trio_tools")
 
@@ -46,6 +46,7 @@ class Watch:
     async def begin(self) -> None:
         self._sentry = Sentry(self._notice)
         self._nursery = await self._manager.__aenter__()
+        _WATCHES[self._nursery] = self
         self.lifetime.watched_by(self)
         if self._ambient.observe(trio.current_effective_deadline(), trio.current_time()) is not None:
             self._cancel_as_ambient()
@@ -83,6 +84,14 @@ class Watch:
             self.lifetime.forget()
         if interrupt is not None:
             raise interrupt
+
+    def abandon(self) -> None:
+        """End: the task that owns the block has returned from it without leaving it, and never will."""
+        self.lifetime.closing = True
+        self.lifetime.cancel(CauseKind.CALLER, self.lifetime.name, "left open", trio.current_time())
+        self._left.set()
+        self._sentry.release()
+        self.lifetime.forget()
 
     async def _drain(self) -> BaseException | None:
         """Wait for the attached calls; what interrupts the wait cancels them, and is returned."""
@@ -151,6 +160,15 @@ class Watch:
                 len(told) - _NAMED,
                 self.lifetime.name,
             )
+
+
+_WATCHES: Final[WeakKeyDictionary[trio.Nursery, Watch]] = WeakKeyDictionary()
+
+
+def abandon(nursery: trio.Nursery) -> None:
+    """End the watch over a call scope that was left open, if that is what ``nursery`` belongs to."""
+    if (watch := _WATCHES.get(nursery)) is not None:
+        watch.abandon()
 
 
 def _only_cancelled(error: BaseException) -> bool:
