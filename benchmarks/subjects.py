@@ -229,12 +229,12 @@ def by_hand(body: Callable[[], Awaitable[object]]) -> AsyncContender:
 def by_hand_as_ruled(body: Callable[[], Awaitable[object]]) -> AsyncContender:
     """Return what trio takes to keep the rules, and nothing of the library: the least that a call can cost.
 
-    A scope in the body's task, which has the deadline, and without which trio does not tell of one left open;
-    and a parked task that notices when the scopes around it are cancelled, without being interrupted.
+    A deadline on the nursery; a scope in the body's task, without which trio is silent about one that is left
+    open; and a parked task that notices when the scopes around it are cancelled, without being interrupted.
     """
 
     async def child(parked: list[trio.lowlevel.Task]) -> None:
-        with trio.CancelScope(deadline=trio.current_time() + TIMEOUT):
+        with trio.CancelScope():
             await body()
         trio.lowlevel.reschedule(parked.pop())
 
@@ -245,6 +245,7 @@ def by_hand_as_ruled(body: Callable[[], Awaitable[object]]) -> AsyncContender:
         async def work() -> None:
             for _ in range(repeat):
                 async with trio.open_nursery() as nursery:
+                    nursery.cancel_scope.deadline = trio.current_time() + TIMEOUT
                     nursery.start_soon(child, [trio.lowlevel.current_task()])
                     await trio.lowlevel.wait_task_rescheduled(decline)
 
