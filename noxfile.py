@@ -122,8 +122,9 @@ if FOUND:
         session.run("coverage", "combine", "--quiet", env=env)
         session.run("coverage", "report", "--include", f"{PACKAGE}/_*.py", "--fail-under", "100", env=env)
         # What is slow depends on the machine, not on the interpreter: once is enough, and measuring
-        # coverage would make it slower still. Half of these tests wait more than they work.
-        session.run("pytest", "--numprocesses=4", "-m", "slow")
+        # coverage would make it slower still. Half of these tests wait more than they work. What is
+        # exhaustive, and sampled by another test, takes as long as all others: `-- -m exhaustive`.
+        session.run("pytest", "--numprocesses=4", "-m", "slow and not exhaustive", "--durations=15")
 
 else:
 

@@ -347,6 +347,7 @@ def test_who_presses_again_while_a_call_is_ending_changes_nothing(program: Progr
 
 @named
 @pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.rule("PU-9", "BA-13")
 @pytest.mark.parametrize("first", range(1, 5))
 def test_an_interrupt_at_any_line_of_the_library_publishes_once_and_goes_on(

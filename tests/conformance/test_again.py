@@ -111,7 +111,7 @@ def test_what_arguments_show_that_were_made_simpler(place: Path) -> None:
     assert_shown_again(place, "mine:LARGE", token, "TT-03 makes no value of a cancellation")
 
 
-@pytest.mark.parametrize("way", [Way.DEADLINE, Way.SHUTDOWN])
+@pytest.mark.parametrize("way", [Way.SHUTDOWN])
 def test_what_a_second_cancellation_shows(place: Path, way: Way) -> None:
     # A finding is told by its simplest run, which has one cancellation where that is enough.
     case = Case(
