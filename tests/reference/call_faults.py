@@ -164,7 +164,7 @@ FAULTS: list[tuple[str, str, str, str]] = [
         "admit(layer_of(life), call,",
         "admit(layer_of(life)._parent or layer_of(life), call,",
     ),
-    ("a deadline is seen one instant late", "_scope.py", "self.deadline <= now", "self.deadline < now"),
+    ("a deadline is seen one instant late", "_lifetime.py", "self.deadline <= now", "self.deadline < now"),
 ]
 
 HUNT = """
