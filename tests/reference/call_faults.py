@@ -14,7 +14,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-PACKAGE = Path(__file__).parents[2] / "trio_tools"
+import trio_tools
+
+# Where it is installed, for a wheel is tested without its sources beside the tests.
+PACKAGE = Path(trio_tools.__file__).parent
 
 FAULTS: list[tuple[str, str, str, str]] = [
     (
