@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import signal
+import weakref
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -897,6 +899,16 @@ async def test_all_calls_of_a_batch_are_attached_from_its_entry(autojump_clock: 
         left, published = trio.current_time(), list(seen.published)
 
     assert (left, published) == (5.0, ["nap: ok returned"] * 2)
+
+
+@pytest.mark.rule("SC-10")
+async def test_a_call_scope_that_was_left_is_forgotten() -> None:
+    async with open_call_scope() as scope:
+        left = weakref.ref(lifetime_of(scope))
+    del scope
+    gc.collect()
+
+    assert left() is None
 
 
 @pytest.mark.rule("SC-13")

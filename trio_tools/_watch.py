@@ -4,7 +4,7 @@ import logging
 import math
 from contextlib import AbstractAsyncContextManager
 from typing import Final, TypeAlias, cast
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import trio
 from attrs import define, field
@@ -162,7 +162,8 @@ class Watch:
             )
 
 
-_WATCHES: Final[WeakKeyDictionary[trio.Nursery, Watch]] = WeakKeyDictionary()
+# A watch holds its nursery, so it is the watch that must not be kept alive here.
+_WATCHES: Final[WeakValueDictionary[trio.Nursery, Watch]] = WeakValueDictionary()
 
 
 def abandon(nursery: trio.Nursery) -> None:
