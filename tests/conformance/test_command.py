@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from trio_tools.cli._check import _checks_of  # pyright: ignore[reportPrivateUsage]
+
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parent.parent.parent
@@ -315,6 +317,32 @@ def test_an_interrupted_check_exits_with_130_and_leaves_no_worker(place: Path) -
     assert running.returncode == 130
     assert told == "trio-tools: interrupted\n"
     assert not [pid for pid in workers if Path(f"/proc/{pid}").exists()]
+
+
+def test_an_interrupt_while_a_target_is_tried_leaves_no_process(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forks: list[int] = []
+    fork = os.fork
+
+    def interrupted() -> int:
+        forks.append(fork())
+        if forks[-1]:
+            signal.raise_signal(signal.SIGINT)
+        return forks[-1]
+
+    monkeypatch.chdir(place)
+    monkeypatch.setattr(os, "fork", interrupted)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            list(_checks_of("mine:fine", examples=1))
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+    with pytest.raises(ProcessLookupError):
+        os.kill(forks[0], signal.SIGKILL)
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
 def leads_its_group(pid: str) -> bool:

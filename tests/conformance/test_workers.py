@@ -7,7 +7,9 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -146,3 +148,60 @@ def test_a_worker_that_has_only_just_been_forked_is_ended_too(monkeypatch: pytes
     listening.close()  # type: ignore[attr-defined]
 
     assert time.monotonic() - closing < 2
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    # Whoever runs the tests in the background has it ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def interrupt_after(monkeypatch: pytest.MonkeyPatch, name: str, times: int) -> None:
+    """Let the n-th end of a function of `os` in this process be where a Ctrl-C comes."""
+    call = getattr(os, name)
+    left = times
+
+    def interrupted(*given: Any) -> Any:
+        nonlocal left
+        result = call(*given)
+        left -= 1
+        if result != 0 and left == 0:
+            signal.raise_signal(signal.SIGINT)
+        return result
+
+    monkeypatch.setattr(os, name, interrupted)
+
+
+@pytest.mark.usefixtures("interruptible")
+@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize("name", ["fork", "waitpid"])
+def test_an_interrupt_leaves_no_worker(monkeypatch: pytest.MonkeyPatch, name: str, times: int) -> None:
+    pids: list[int] = []
+    fork = os.fork
+
+    def noted() -> int:
+        pid = fork()
+        pids.append(pid)
+        return pid
+
+    def job(numbers: Iterator[int], say: Say, _at: At) -> None:
+        for number in numbers:
+            say({"i": number})
+            time.sleep(0.3)
+
+    monkeypatch.setattr(os, "fork", noted)
+    interrupt_after(monkeypatch, name, times)
+    listening = answers(job, range(1_000), processes=3, wall_seconds=5)
+    with pytest.raises(KeyboardInterrupt), closing(listening):  # type: ignore[type-var]
+        next(listening)
+
+    left: list[int] = []
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+            left.append(pid)
+    assert pids
+    assert not left
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())

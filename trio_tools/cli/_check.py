@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Final, cast
+from typing import Final, NoReturn, cast
 
 from attrs import evolve
 
@@ -258,24 +258,22 @@ def _try_import(target: str) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     told, tell = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            os.close(told)
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
-            signal.alarm(_IMPORT_SECONDS)
-            nothing = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nothing, 1)
-            os.dup2(nothing, 2)
-            os.write(tell, _came_back(target))
-        finally:
-            os._exit(0)
-    os.close(tell)
+    pid = 0
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     try:
+        # A Ctrl-C waits until it is known whom to end.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        pid = os.fork()
+        if pid == 0:
+            _answer(target, tell)
+        os.close(tell)
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         _, status = os.waitpid(pid, 0)
     except BaseException:
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        if pid:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
         raise
     # What the module started may still hold the other end.
     os.set_blocking(told, False)
@@ -295,6 +293,20 @@ def _try_import(target: str) -> None:
         raise CommandError(f"{target}: importing it ended the interpreter by {name}", status=USAGE)
     if not came_back:
         raise CommandError(f"{target}: importing it ended the interpreter with status {code}", status=USAGE)
+
+
+def _answer(target: str, tell: int) -> NoReturn:
+    """Import a target in the process made for it, say how that went, and end."""
+    try:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        signal.alarm(_IMPORT_SECONDS)
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, 1)
+        os.dup2(nothing, 2)
+        os.write(tell, _came_back(target))
+    finally:
+        os._exit(0)
 
 
 def _came_back(target: str) -> bytes:

@@ -23,8 +23,8 @@ import tempfile
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, final
 
@@ -111,8 +111,9 @@ def answers(
                 while todo and patience <= 0:
                     yield {"i": todo.popleft(), "stuck": "left", "stage": 0}
                 while todo and len(workers) < processes:
-                    worker = _fork(job, scratch)
-                    workers[worker.back] = worker
+                    with _interrupts_held():
+                        worker = _fork(job, scratch)
+                        workers[worker.back] = worker
                     _feed(worker, todo, processes, alone=alone)
                 ready, _, _ = select.select(list(workers), [], [], 0.05)
                 # What a tool started may hold the pipe of a worker that is gone.
@@ -125,8 +126,20 @@ def answers(
                 for worker in list(workers.values()):
                     _watch(worker, now, wall_seconds)
         finally:
-            for worker in workers.values():
-                _end(worker)
+            with _interrupts_held():
+                for worker in workers.values():
+                    _end(worker)
+
+
+@contextmanager
+def _interrupts_held() -> Generator[None]:
+    """Let a Ctrl-C wait while a worker is made or ended, in the middle of which it would leave one behind."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    try:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _feed(worker: _Worker, todo: deque[int], processes: int, *, alone: bool) -> None:
@@ -161,9 +174,10 @@ def _read(
         worker.mine.remove(answer["i"])
         yield answer
     if not data or worker.finished:
-        del workers[worker.back]
         index, stage = worker.look()
-        status = _end(worker)
+        with _interrupts_held():
+            del workers[worker.back]
+            status = _end(worker)
         if worker.mine and not worker.finished:
             lost = index if index in worker.mine else worker.mine[0]
             worker.mine.remove(lost)
@@ -272,6 +286,7 @@ def _child(job: Job, scratch: str, cases: int, back: int, page: mmap.mmap) -> in
     # What the parent holds is not this process's to collect, and looking through it takes long.
     gc.freeze()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     me = os.getpid()
     nothing = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
