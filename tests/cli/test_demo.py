@@ -132,7 +132,7 @@ def test_an_interrupt_in_the_middle_leaves_nothing_running(repository: Path, tmp
             if "wait_for_change" in line:
                 break
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=120)
 
     assert process.returncode == 130
     assert out == ""

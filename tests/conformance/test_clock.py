@@ -41,7 +41,7 @@ def test_a_sleep_takes_no_real_time_and_exact_virtual_time() -> None:
         return trio.current_time()
 
     assert run(main, clock) == 3_000
-    assert time.perf_counter() - real < 2
+    assert time.perf_counter() - real < 30
     assert not clock.moved
 
 

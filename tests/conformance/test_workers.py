@@ -133,7 +133,7 @@ def test_a_worker_that_has_only_just_been_forked_is_ended_too(monkeypatch: pytes
 
     def late() -> None:
         if len(forks) == 2:
-            time.sleep(3)
+            time.sleep(120)
             os._exit(1)
 
     def job(numbers: Iterator[int], say: Say, _at: At) -> None:
@@ -147,7 +147,7 @@ def test_a_worker_that_has_only_just_been_forked_is_ended_too(monkeypatch: pytes
     closing = time.monotonic()
     listening.close()  # type: ignore[attr-defined]
 
-    assert time.monotonic() - closing < 2
+    assert time.monotonic() - closing < 60
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ STOP_GRACE = 0.15
 
 @asynccontextmanager
 async def hostile(
-    *options: str, grace: float = GRACE, start_timeout: float = 20.0, concurrency_safe: Sequence[str] = ()
+    *options: str, grace: float = GRACE, start_timeout: float = 120.0, concurrency_safe: Sequence[str] = ()
 ) -> AsyncGenerator[Registry]:
     """Give the tools of the hostile server in a registry."""
     async with open_mcp_toolset(
@@ -85,7 +85,7 @@ def runs(pid: int) -> bool:
 
 async def written(file: Path) -> int:
     """Wait until a number stands in ``file``."""
-    with trio.fail_after(20):
+    with trio.fail_after(90):
         while (number := number_in(file)) is None:  # noqa: ASYNC110  (the other process cannot tell us)
             await trio.sleep(0.005)
     return number

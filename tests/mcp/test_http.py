@@ -40,7 +40,7 @@ async def _serving() -> AsyncGenerator[tuple[str, trio.Process]]:
         [sys.executable, str(script), str(port)], stdout=DEVNULL, stderr=DEVNULL
     )
     try:
-        with trio.fail_after(30):
+        with trio.fail_after(90):
             while not await _listens(port):  # noqa: ASYNC110  (the other process cannot tell us)
                 await trio.sleep(0.02)
         yield f"http://127.0.0.1:{port}/mcp", process

@@ -42,7 +42,7 @@ async def test_a_server_that_ignores_everything_is_killed() -> None:
     process = await _begin("sh", "-c", "trap '' TERM; echo; while :; do sleep 0.01; done")
     await process.stdout.receive_some()
 
-    with trio.fail_after(20):
+    with trio.fail_after(90):
         await process.end()
 
     assert process.how_it_ended() == "ended (killed by signal 9)"
@@ -89,7 +89,7 @@ async def test_ending_a_server_is_not_cancelled() -> None:
 async def test_several_tasks_wait_for_the_end_of_one_server(monkeypatch: pytest.MonkeyPatch) -> None:
     process = await _begin("sh", "-c", "read line")
 
-    with trio.fail_after(20):
+    with trio.fail_after(90):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(process.wait_exited)
             nursery.start_soon(process.wait_exited)
@@ -106,7 +106,7 @@ async def test_the_end_is_seen_where_the_kernel_offers_no_descriptor(monkeypatch
     monkeypatch.setattr(_process, "_open_pidfd", no_descriptor)
     process = await _begin("sh", "-c", "sleep 0.03; exit 5")
 
-    with trio.fail_after(20):
+    with trio.fail_after(90):
         await process.wait_exited()
 
     assert process.how_it_ended() == "ended (exit status 5)"

@@ -322,7 +322,7 @@ async def test_plain_files_serve_as_standard_streams(tmp_path: Path) -> None:
             stdout=stdout,
             env={"PYTHONPATH": ":".join(filter(None, sys.path))},
         )
-        with trio.fail_after(20):
+        with trio.fail_after(90):
             await process.wait()
 
     assert process.returncode == 0

@@ -188,8 +188,8 @@ async def test_case_38_a_cancelled_call_tells_the_server_once_and_waits_for_the_
 
 @pytest.mark.rule("TP-5")
 async def test_a_server_that_finishes_within_the_grace_is_not_waited_for_any_longer() -> None:
-    async with hostile(grace=20) as registry:
-        with trio.fail_after(10):
+    async with hostile(grace=600) as registry:
+        with trio.fail_after(90):
             result = await cancelled_call(registry, "obliging")
 
     assert (result.outcome, result.code) == (ToolOutcome.CANCELLED, TOOL_ABORTED)
@@ -198,7 +198,7 @@ async def test_a_server_that_finishes_within_the_grace_is_not_waited_for_any_lon
 
 @pytest.mark.rule("TP-4", "CA-3")
 async def test_a_tool_that_fails_within_the_grace_has_failed() -> None:
-    async with hostile(grace=20) as registry:
+    async with hostile(grace=600) as registry:
         result = await cancelled_call(registry, "sulky")
 
     assert (result.outcome, result.code) == (ToolOutcome.FAILED, "TOOL_ERROR")
@@ -208,7 +208,7 @@ async def test_a_tool_that_fails_within_the_grace_has_failed() -> None:
 
 @pytest.mark.rule("TP-1", "TP-3")
 async def test_a_protocol_error_that_answers_a_withdrawal_ends_the_call_as_cancelled() -> None:
-    async with hostile(grace=20) as registry:
+    async with hostile(grace=600) as registry:
         result = await cancelled_call(registry, "spiteful")
 
     assert (result.outcome, result.code) == (ToolOutcome.CANCELLED, TOOL_ABORTED)
@@ -248,7 +248,7 @@ async def test_a_server_that_does_not_read_cannot_hold_a_cancelled_call(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("trio_tools.mcp._connection._NOTICE_SECONDS", 0.05)
-    async with hostile(grace=0.5) as registry:
+    async with hostile(grace=3) as registry:
         deaf = await cancelled_call(registry, "deaf")
         # Far more than a pipe holds: this request stays half written.
         stuck = await cancelled_call(registry, "echo", {"text": "x" * 500_000})
@@ -258,7 +258,7 @@ async def test_a_server_that_does_not_read_cannot_hold_a_cancelled_call(
         took = trio.current_time() - begun
 
     assert [deaf.code, stuck.code, behind.code] == [TOOL_ABORTED] * 3
-    assert took < 0.5
+    assert took < 3
 
 
 @pytest.mark.rule("TP-6")
@@ -323,7 +323,7 @@ async def test_case_40_a_server_that_goes_away_in_mid_call_fails_the_call(
 ) -> None:
     monkeypatch.setattr("trio_tools.mcp._transport._DRAIN_SECONDS", 0.1)
     async with hostile() as registry:
-        with trio.fail_after(10):
+        with trio.fail_after(90):
             result = await call(registry, name)
             after = await call(registry, "echo", {"text": "anybody?"})
 
@@ -343,7 +343,7 @@ async def test_a_server_that_died_is_noticed_though_its_child_holds_the_pipe(
     monkeypatch.setattr("trio_tools.mcp._transport._DRAIN_SECONDS", 0.05)
     async with hostile("--grandchild", str(tmp_path / "pid")) as registry:
         grandchild = await written(tmp_path / "pid")
-        with trio.fail_after(10):
+        with trio.fail_after(90):
             result = await call(registry, "killed")
 
     assert result.code == "TOOL_ERROR"
@@ -421,9 +421,9 @@ async def test_a_server_that_never_answers_is_given_up_and_ended(tmp_path: Path)
 
 async def test_opening_is_cancelled_like_anything_else(tmp_path: Path) -> None:
     # A server that is still starting is not waited for: it might not look at its input for long.
-    with trio.fail_after(15), trio.move_on_after(0.1) as scope:
+    with trio.fail_after(90), trio.move_on_after(0.1) as scope:
         async with open_mcp_toolset(
-            (*HOSTILE, "--silent", "--ignore-eof", "--pid", str(tmp_path / "pid")), stop_grace=30
+            (*HOSTILE, "--silent", "--ignore-eof", "--pid", str(tmp_path / "pid")), stop_grace=300
         ):
             pass
 

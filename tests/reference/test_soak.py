@@ -126,7 +126,7 @@ def test_an_interrupt_ends_it_with_the_report_and_leaves_no_process(cores: str, 
             os.killpg(ran.pid, signal.SIGINT)
         else:
             ran.terminate()
-        printed, errors = ran.communicate(timeout=30)
+        printed, errors = ran.communicate(timeout=120)
 
     assert ran.returncode == 130
     assert f"calls, {cores} cores, " in printed.splitlines()[0]

@@ -572,8 +572,9 @@ async def test_an_ask_from_outside_cancels_the_scopes_of_the_run(autojump_clock:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(run)
                 await trio.sleep(5.5)
+                asked = trio.current_time()
                 assert await store.request_cancel("r")
-            elapsed = trio.current_time()
+            noticed_after = trio.current_time() - asked
 
         assert not other.cancel_called
 
@@ -581,7 +582,7 @@ async def test_an_ask_from_outside_cancels_the_scopes_of_the_run(autojump_clock:
     assert results[0].cause is not None
     assert (results[0].cause.kind, results[0].cause.name) == ("caller", "nightly")
     assert results[0].cause.reason == "requested through the store"
-    assert elapsed < trio.current_time() + 1
+    assert noticed_after <= 1
 
 
 @pytest.mark.rule("OU-6")

@@ -463,7 +463,7 @@ async def reason_heard(store: RunStore) -> str | None:
         told.set()
 
     store.watch("r", hear)
-    with trio.fail_after(5):
+    with trio.fail_after(60):
         await told.wait()
     return heard[0]
 
