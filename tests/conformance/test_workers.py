@@ -150,14 +150,6 @@ def test_a_worker_that_has_only_just_been_forked_is_ended_too(monkeypatch: pytes
     assert time.monotonic() - closing < 60
 
 
-@pytest.fixture
-def interruptible() -> Iterator[None]:
-    # Whoever runs the tests in the background has it ignored.
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 def interrupt_after(monkeypatch: pytest.MonkeyPatch, name: str, times: int) -> None:
     """Let the n-th end of a function of `os` in this process be where a Ctrl-C comes."""
     call = getattr(os, name)
@@ -174,7 +166,6 @@ def interrupt_after(monkeypatch: pytest.MonkeyPatch, name: str, times: int) -> N
     monkeypatch.setattr(os, name, interrupted)
 
 
-@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("times", [1, 2])
 @pytest.mark.parametrize("name", ["fork", "waitpid"])
 def test_an_interrupt_leaves_no_worker(monkeypatch: pytest.MonkeyPatch, name: str, times: int) -> None:
