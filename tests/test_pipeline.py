@@ -572,6 +572,51 @@ async def test_a_logging_handler_that_raises_changes_nothing(autojump_clock: Moc
     assert seen.only is result
 
 
+class ExitingHandler(logging.Handler):
+    """A logging handler that ends the program instead of writing."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        raise SystemExit("the disk is full")
+
+
+@pytest.mark.rule("PU-5", "PU-6", "PU-9", "SC-10")
+@pytest.mark.parametrize("how", ["raises", "returns a coroutine", "raises after the body did"])
+async def test_an_interrupt_from_a_logging_handler_passes_once_everybody_was_told(
+    autojump_clock: MockClock, how: str
+) -> None:
+    registry, seen = observed()
+
+    @registry.tool(name="work")
+    async def body() -> str:
+        if "body" in how:
+            raise ValueError("oops")
+        return "worked"
+
+    async def never() -> None:
+        raise AssertionError("nobody awaits what an observer returns")
+
+    def careless(_execution: ToolExecution, _result: ToolResult) -> Any:
+        if "coroutine" in how:
+            return never()
+        raise ValueError("oops")
+
+    registry.observe(careless)
+    last = Recorder()
+    registry.observe(last)
+    handler = ExitingHandler()
+    logging.getLogger("trio_tools").addHandler(handler)
+    try:
+        with pytest.raises(SystemExit):
+            async with open_call_scope() as scope:
+                await registry.execute(call(scope, "work"))
+    finally:
+        logging.getLogger("trio_tools").removeHandler(handler)
+
+    assert last.only is seen.only
+    assert facts(last.only) == ("cancelled ABORTED raised" if "body" in how else "ok returned")
+    assert registry.statistics().calls == ()
+
+
 @pytest.mark.rule("PU-7")
 async def test_registrations_of_an_observer_affect_later_calls(autojump_clock: MockClock) -> None:
     registry, _ = observed(work)

@@ -360,6 +360,35 @@ def warnings_logged() -> Generator[list[tuple[float, str]]]:
         logger.removeHandler(handler)
 
 
+@pytest.mark.rule("SC-3", "PU-6")
+async def test_a_logging_handler_that_cannot_tell_of_stuck_calls_leaves_their_block_alone(
+    autojump_clock: MockClock,
+) -> None:
+    registry = visiting(lambda _phase: None, lingering_in("body", 80))
+    tried: list[float] = []
+    left_alone = False
+
+    class BrokenHandler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            tried.append(trio.current_time())
+            raise OSError("the disk is full")
+
+    handler = BrokenHandler()
+    logger = logging.getLogger("trio_tools")
+    logger.addHandler(handler)
+    try:
+        async with trio.open_nursery() as nursery, open_call_scope(timeout=5) as scope:
+            for _ in range(11):
+                nursery.start_soon(registry.execute, call(scope, "work"))
+            await trio.sleep(60)
+            left_alone = True
+    finally:
+        logger.removeHandler(handler)
+
+    assert left_alone
+    assert tried == [15.0] * 11 + [35.0] * 11 + [75.0] * 11
+
+
 @pytest.mark.parametrize("phase", WAITING)
 @pytest.mark.parametrize("who", ["caller", "deadline", "owner"])
 async def test_a_stuck_call_is_told_after_ten_seconds_and_then_at_doubling_intervals(

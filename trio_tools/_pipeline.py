@@ -206,22 +206,25 @@ def publish(life: Life, result: ToolResult) -> list[BaseException]:
     """Show the result to every observer, exactly once (`PU-5`), and let go of the call.
 
     Returns:
-        The interrupts that observers raised; their errors are logged (`PU-6`).
+        The interrupts that came out of observers; their errors are logged (`PU-6`).
     """
     life.phase = Phase.PUBLISHED
     interrupts: list[BaseException] = []
     for observer in hooks_of(life).observers:
         try:
-            answer = observer(view_of(life), result)
-        except BaseException as raised:
-            leaves = leaves_of(raised)
-            interrupts.extend(leaves.interrupts)
-            if not leaves.interrupts:
+            try:
+                answer = observer(view_of(life), result)
+            except BaseException as raised:
+                if leaves_of(raised).interrupts:
+                    raise
                 log_error("an observer of tool call %r raised", life.name, error=raised)
-        else:
-            if answer is not None:
-                close_coroutine(answer)
-                log_error("an observer of tool call %r returned a %s", life.name, type(answer).__name__)
+            else:
+                if answer is not None:
+                    close_coroutine(answer)
+                    log_error("an observer of tool call %r returned a %s", life.name, type(answer).__name__)
+        except BaseException as raised:
+            # It may also be a logging handler that interrupts.
+            interrupts.extend(leaves_of(raised).interrupts)
     life.end()
     return interrupts
 

@@ -2,7 +2,7 @@
 
 import logging
 import math
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import Final, TypeAlias, cast
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
@@ -153,13 +153,19 @@ class Watch:
                 due[call] = since, at + (at - since) + STUCK_AFTER
                 told.append(call)
         for call in told[:_NAMED]:
-            logger.warning("%s", call.describe_stuck(now))
+            _log_warning("%s", call.describe_stuck(now))
         if len(told) > _NAMED:
-            logger.warning(
+            _log_warning(
                 "%d more calls of call scope %r are cancelled and have not settled",
                 len(told) - _NAMED,
                 self.lifetime.name,
             )
+
+
+def _log_warning(message: str, *args: object) -> None:
+    # What this task raises cancels the block of the scope, which a handler that fails has no part in.
+    with suppress(Exception):
+        logger.warning(message, *args)
 
 
 # A watch holds its nursery, so it is the watch that must not be kept alive here.
