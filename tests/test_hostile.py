@@ -7,20 +7,33 @@ import logging
 from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import trio
 
-from tests.helpers import call, facts, observed, run
+from tests.helpers import GateRest, Proceed, ReviewRest, call, facts, observed, run
 from trio_tools import (
+    Accept,
+    Allow,
+    Approval,
+    Artifact,
+    Ask,
+    CallScope,
     DefinitionError,
     Deny,
+    DispatchExecution,
+    ExecutionToken,
+    GateDecision,
     RegistrationError,
     Registry,
+    ReviewDecision,
     TextContent,
     Tool,
     ToolCall,
+    ToolContext,
     ToolError,
+    ToolExecution,
     ToolResult,
     open_call_scope,
     tool,
@@ -291,3 +304,120 @@ def test_a_partial_is_named_after_its_function() -> None:
     made = Tool.from_function(functools.partial(add, b=1))
 
     assert (made.name, made.description) == ("add", "Add.")
+
+
+def posing_as(kind: type[Any], **attributes: object) -> Any:
+    """Make a stand-in that says it is of a class, as a mock with a ``spec`` does, and is not."""
+    return Mock(spec=kind, **attributes)
+
+
+POSES: list[Any] = [
+    posing_as(Allow),
+    posing_as(Deny, reason="no"),
+    posing_as(Ask, reason=None),
+    Deny(posing_as(str)),
+    Ask(posing_as(str)),
+]
+
+
+@pytest.mark.rule("GA-5", "GA-6")
+@pytest.mark.parametrize("decision", POSES, ids=["allow", "deny", "ask", "text of a deny", "text of an ask"])
+@pytest.mark.parametrize("has_approver", [True, False])
+def test_what_poses_as_a_decision_of_a_gate_starts_no_body(decision: Any, has_approver: bool) -> None:
+    async def approver(_execution: ToolExecution, _reason: str | None) -> Approval:
+        return Approval.ALLOWED_ONCE
+
+    async def gate(_execution: ToolExecution, _proceed: GateRest) -> GateDecision:
+        return decision
+
+    registry, seen = observed(fine, approver=approver if has_approver else None)
+    registry.gate(gate)
+    result = executed(registry, "fine")
+
+    assert facts(result) == "failed POLICY_ERROR not_dispatched"
+    assert seen.only is result
+
+
+@pytest.mark.rule("GA-6")
+def test_what_poses_as_an_approval_starts_no_body() -> None:
+    async def approver(_execution: ToolExecution, _reason: str | None) -> Approval:
+        return posing_as(Approval)
+
+    async def gate(_execution: ToolExecution, _proceed: GateRest) -> GateDecision:
+        return Ask()
+
+    registry, _ = observed(fine, approver=approver)
+    registry.gate(gate)
+
+    assert facts(executed(registry, "fine")) == "failed POLICY_ERROR not_dispatched"
+
+
+@pytest.mark.rule("RE-7", "WR-17")
+@pytest.mark.parametrize("hook", ["wrapper", "reviewer"])
+def test_what_poses_as_the_answer_of_a_hook_is_malformed(hook: str) -> None:
+    async def wrapper(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        await proceed(execution)
+        return posing_as(ToolResult)
+
+    async def reviewer(_execution: object, _result: object, _proceed: ReviewRest) -> ReviewDecision:
+        return posing_as(Accept, contexts=())
+
+    registry, _ = observed(fine)
+    if hook == "wrapper":
+        registry.wrap(wrapper)
+    else:
+        registry.review(reviewer)
+    result = executed(registry, "fine")
+
+    assert facts(result) == "failed POLICY_ERROR returned"
+    assert ("returns a ToolResult" if hook == "wrapper" else "decides Accept or Block") in result.text
+
+
+@pytest.mark.rule("BO-15", "OU-1")
+def test_what_poses_as_an_artifact_is_refused_at_once() -> None:
+    registry, _ = observed()
+
+    @registry.tool
+    async def attaches(*, ctx: ToolContext) -> str:
+        with pytest.raises(TypeError, match="attach takes an Artifact"):
+            ctx.attach(posing_as(Artifact))
+        return "fine"
+
+    with pytest.raises(TypeError, match="Artifact"):
+        ToolResult.ok(1, artifacts=[posing_as(Artifact)])
+    assert facts(executed(registry, "attaches")) == "ok returned"
+
+
+@pytest.mark.rule("WR-2", "WR-3")
+def test_what_poses_as_a_view_or_a_scope_delegates_nothing() -> None:
+    async def wrapper(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        with pytest.raises(ValueError, match="open CallScope"):
+            execution.with_scope(posing_as(CallScope))
+        with pytest.raises(TypeError, match="derived from it"):
+            await proceed(posing_as(DispatchExecution, _base=execution))
+        return await proceed(execution)
+
+    registry, _ = observed(fine)
+    registry.wrap(wrapper)
+
+    assert facts(executed(registry, "fine")) == "ok returned"
+
+
+@pytest.mark.rule("SC-1", "NE-9")
+def test_what_poses_as_a_scope_a_token_or_a_call_is_refused() -> None:
+    registry, seen = observed(fine)
+
+    async def main() -> None:
+        async with open_call_scope() as scope:
+            with pytest.raises(TypeError, match="needs a CallScope"):
+                ToolCall(name="fine", arguments={}, scope=posing_as(CallScope))
+            with pytest.raises(TypeError, match="token of an execution"):
+                ToolCall(name="fine", arguments={}, scope=scope, parent=posing_as(ExecutionToken))
+            with pytest.raises(TypeError, match="takes a ToolCall"):
+                await registry.execute(posing_as(ToolCall))
+            with pytest.raises(TypeError, match="made of ToolCalls"):
+                await registry.execute_batch([posing_as(ToolCall)])
+
+    run(main)
+
+    assert seen.results == []

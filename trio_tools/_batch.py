@@ -122,7 +122,7 @@ class _Batch:
     def admit(self, calls: list[ToolCall], settings: Settings, flights: dict[Life, None]) -> None:
         """Attach every call to its scope, or none (`SC-12`, `BA-1`)."""
         for call in calls:
-            if not isinstance(call, ToolCall):  # pyright: ignore[reportUnnecessaryIsInstance]
+            if type(call) is not ToolCall:
                 raise TypeError(f"a batch is made of ToolCalls, not of {type(call).__name__}")
         if len({call.call_id for call in calls}) != len(calls):
             raise ValueError("each call of a batch has an id of its own, but two are equal")

@@ -41,7 +41,7 @@ def _problem_with(
     name: object, call_id: object, scope: object, parent: object, root_call_id: object
 ) -> str | None:
     """Say what is of the wrong kind; asked once for all fields, for every call is made here."""
-    if not isinstance(scope, CallScope):
+    if type(scope) is not CallScope:
         return (
             f"a ToolCall needs a CallScope, not {type(scope).__name__}: "
             "`async with open_call_scope() as scope:` opens one"
@@ -50,7 +50,7 @@ def _problem_with(
         return f"the name of a ToolCall is a string, not {type(name).__name__}"
     if not isinstance(call_id, str):
         return f"the call_id of a ToolCall is a string, not {type(call_id).__name__}"
-    if parent is not None and not isinstance(parent, ExecutionToken):
+    if parent is not None and type(parent) is not ExecutionToken:
         return f"the parent of a ToolCall is the token of an execution, not {type(parent).__name__}"
     if root_call_id is not None and not isinstance(root_call_id, str):
         return f"the root_call_id of a ToolCall is a string, not {type(root_call_id).__name__}"

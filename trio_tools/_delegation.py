@@ -237,7 +237,7 @@ def _checked(life: Life, received: DispatchExecution, answer: object) -> ToolRes
     for result in life.proceeded:
         if answer is result:
             return result
-    if not isinstance(answer, ToolResult):
+    if type(answer) is not ToolResult:
         close_coroutine(answer)
         raise PolicyError(f"a wrapper returns a ToolResult, not {type(answer).__name__}")
     contexts = _frozen_contexts(answer)

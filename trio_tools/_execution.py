@@ -209,7 +209,7 @@ class DispatchExecution(_View):
             ValueError: unless ``scope`` is an open `CallScope`.
             RuntimeError: when it belongs to another run (`SC-2`).
         """
-        if not isinstance(scope, CallScope):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if type(scope) is not CallScope:
             raise ValueError(f"with_scope takes an open CallScope, not {type(scope).__name__}")
         lifetime = lifetime_of(scope)
         lifetime.check_run()
@@ -237,7 +237,7 @@ def life_of_view(view: DispatchExecution) -> Life:
 
 def derives_from(view: object, received: DispatchExecution) -> bool:
     """Return whether ``view`` is ``received`` or was derived from it (`WR-2`)."""
-    while isinstance(view, DispatchExecution) and view is not received:
+    while type(view) is DispatchExecution and view is not received:
         view = view._base  # pyright: ignore[reportPrivateUsage]
     return view is received
 
@@ -317,7 +317,7 @@ class ToolContext(_View, BodyContext):
             TypeError: when it is no `Artifact`.
             RuntimeError: when the body has settled.
         """
-        if not isinstance(artifact, Artifact):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if type(artifact) is not Artifact:
             raise TypeError(f"attach takes an Artifact, not {type(artifact).__name__}")
         attempt = self._live()
         attempt.artifacts = (*attempt.artifacts, artifact)

@@ -260,7 +260,7 @@ def admit(
         TypeError: when it is no `ToolCall`.
         RuntimeError: as `Layer.execute` says; nothing was attached then.
     """
-    if not isinstance(call, ToolCall):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if type(call) is not ToolCall:
         raise TypeError(f"execute takes a ToolCall, not {type(call).__name__}")
     parent = None
     if call.parent is not None:

@@ -75,7 +75,7 @@ def _several(contexts: Iterable[Context]) -> tuple[Context, ...]:
 def _only_artifacts(artifacts: Iterable[Artifact]) -> tuple[Artifact, ...]:
     artifacts = tuple(artifacts)
     for each in artifacts:
-        if not isinstance(each, Artifact):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if type(each) is not Artifact:
             raise TypeError(f"the artifacts of a result are Artifacts, not {type(each).__name__}")
     return artifacts
 
