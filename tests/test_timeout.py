@@ -400,6 +400,29 @@ async def test_placed_inside_a_retry_each_attempt_has_its_own_budget(autojump_cl
     assert facts(seen.only) == "ok returned"
 
 
+@pytest.mark.rule("TI-1", "TI-4", "TI-6")
+@pytest.mark.parametrize("seconds", [1, 9])
+async def test_a_wrapper_may_enforce_timeouts_itself(autojump_clock: MockClock, seconds: float) -> None:
+    registry = Registry(default_wrappers=False)
+    registry.register(slow)
+    enforced: list[str | None] = []
+
+    async def wrap(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        result = await enforce_timeouts(execution, proceed)
+        enforced.append(result.code)
+        return result
+
+    registry.wrap(wrap)
+    async with open_call_scope() as scope:
+        result = await registry.execute(call(scope, "slow", seconds=seconds))
+        unknown = await registry.execute(call(scope, "nowhere"))
+
+    in_time = "ok returned" if seconds < 5 else "failed TOOL_TIMEOUT cancelled deadline:timeout"
+    assert facts(result) == in_time
+    assert enforced == [result.code, "UNKNOWN_TOOL"]
+    assert unknown.code == "UNKNOWN_TOOL"
+
+
 @pytest.mark.rule("TI-10")
 @pytest.mark.parametrize("how", ["sleeps", "holds the loop"])
 async def test_a_budget_that_passes_before_the_invocation(autojump_clock: MockClock, how: str) -> None:

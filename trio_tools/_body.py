@@ -300,14 +300,14 @@ def _returned(attempt: Attempt, cause: CancelCause | None) -> ToolResult:
         return aborted(life, cause, life.body_contexts())
     if attempt.write is not None:
         life.writes = (*life.writes, attempt.write)
-    return ToolResult(
-        outcome=ToolOutcome.OK,
-        content=output.content,
+    return ToolResult.made(
+        ToolOutcome.OK,
+        output.content,
+        life.settlement,
         value=output.value,
         meta=output.meta,
         contexts=life.body_contexts(),
         concludes=attempt.concludes,
         artifacts=attempt.artifacts,
         write=attempt.write,
-        settlement=life.settlement,
     )

@@ -18,7 +18,7 @@ from ._life import Life, Phase, governed
 from ._output import InvalidOutputError, make_output
 from ._result import CancelCause, ToolOutcome, ToolResult
 from ._schema import Violations
-from ._timeout import enforce_timeouts
+from ._timeout import declared, enforce_timeouts, out_of_time, within
 from ._verdicts import LOSSY, Decided, aborted, failed, invalid_output, policy_error, stray, unknown_tool
 
 __all__ = ["run_wrappers"]
@@ -62,11 +62,41 @@ def _delegate(
     """Return what runs the wrapper at ``index``, or dispatches where there is none left."""
     if index == len(chain):
         return _dispatch(life, sources_of(view))
-    wrapper = chain[index]
     # The library's own wrapper never waits for anything but what it delegates to.
-    if wrapper is enforce_timeouts:
-        return wrapper(view, _Proceed(life, chain, index + 1, view))
+    if chain[index] is enforce_timeouts:
+        return _within_budget(life, chain, index + 1, view)
     return _wrap(life, chain, index, view)
+
+
+async def _within_budget(
+    life: Life, chain: tuple[Wrapper, ...], index: int, received: DispatchExecution
+) -> ToolResult:
+    """Do as `enforce_timeouts` does, but for the checks of a ``proceed`` that somebody could misuse."""
+    seconds = declared(received)
+    if seconds is None:
+        return await _delegate(life, chain, index, received)
+    view = within(received, seconds)
+    result = await _proceed(life, chain, index, view, received)
+    return out_of_time(received, view, seconds) or result
+
+
+async def _proceed(
+    life: Life, chain: tuple[Wrapper, ...], index: int, view: DispatchExecution, received: DispatchExecution
+) -> ToolResult:
+    """Delegate ``view``, under the sources that were added since it was ``received`` (`WR-4`, `WR-9`)."""
+    added = view is not received
+    if added:
+        life.derived = (*life.derived, view.scope)
+        view.scope.reopen()
+    try:
+        return await _delegate(life, chain, index, view)
+    except BaseException as raised:
+        return _ended_by_own_source(life, view, received, raised)
+    finally:
+        if added:
+            if index < len(chain):
+                life.cause_now(sources_of(view))
+            view.scope.settle(_first_of(life, view))
 
 
 async def _wrap(life: Life, chain: tuple[Wrapper, ...], index: int, view: DispatchExecution) -> ToolResult:
@@ -118,37 +148,13 @@ class _Proceed:
         life = self._life
         try:
             self._running = True
-            if view is not self._received:
-                scope = view.scope
-                life.derived = (*life.derived, scope)
-                scope.reopen()
-            result = await _delegate(life, self._chain, self._index, view)
-        except BaseException as raised:
-            result = self._ended_by_own_source(view, raised)
+            result = await _proceed(life, self._chain, self._index, view, self._received)
         finally:
-            if view is not self._received:
-                if self._index < len(self._chain):
-                    life.cause_now(sources_of(view))
-                view.scope.settle(_first_of(life, view))
             self._running = False
             if self._ended is not None:
                 self._ended.set()
         life.proceeded.append(result)
         return result
-
-    def _ended_by_own_source(self, view: DispatchExecution, raised: BaseException) -> ToolResult:
-        """Return a result if a source that this delegation added ended it, else raise on (`WR-9`)."""
-        leaves = leaves_of(raised)
-        if leaves.errors or leaves.interrupts:
-            raise raised
-        sources = sources_of(view)
-        self._life.cause_now(sources)
-        now = self._life.checked_at
-        cause = earliest(sources, now)
-        outer = earliest(sources_of(self._received), now)
-        if cause is None or (outer is not None and outer.at <= cause.at):
-            raise raised
-        return _cut_short(self._life, _or_what_decided(self._life, cause))
 
     async def left_running(self) -> bool:
         """End a delegation that the wrapper left running in another task, and say if there was one."""
@@ -164,12 +170,31 @@ class _Proceed:
         return True
 
 
+def _ended_by_own_source(
+    life: Life, view: DispatchExecution, received: DispatchExecution, raised: BaseException
+) -> ToolResult:
+    """Return a result if a source that a delegation added ended it, else raise on (`WR-9`)."""
+    leaves = leaves_of(raised)
+    if leaves.errors or leaves.interrupts:
+        raise raised
+    sources = sources_of(view)
+    life.cause_now(sources)
+    now = life.checked_at
+    cause = earliest(sources, now)
+    outer = earliest(sources_of(received), now)
+    if cause is None or (outer is not None and outer.at <= cause.at):
+        raise raised
+    return _cut_short(life, _or_what_decided(life, cause))
+
+
 def _first_of(life: Life, view: DispatchExecution) -> CancelCause | None:
     """Return what came first in a delegation that has ended (`WR-6`, `WR-10`).
 
     A source that was added further in may have decided what was dispatched before any of the view's
     sources came; those that came while that settled change nothing any more (`TI-18`).
     """
+    if not life.stale:
+        return None
     return _or_what_decided(life, earliest(sources_of(view), life.checked_at))
 
 

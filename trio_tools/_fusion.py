@@ -114,12 +114,15 @@ class FusedScope:
 
     def _horizon(self) -> float:
         # Ambient scopes reach what they surround by nesting, and a shield in between keeps them off (`WR-8`).
-        ours = [source for source in self.sources if type(source) is not Ambient]
-        horizon = min([source.horizon for source in ours])
+        horizon = math.inf
+        for source in self.sources:
+            if source.horizon < horizon and type(source) is not Ambient:
+                horizon = source.horizon
         if horizon > -math.inf:
             return horizon
         # One has cancelled, or cannot say beforehand that it has not.
         now = trio.current_time()
+        ours = [source for source in self.sources if type(source) is not Ambient]
         if earliest(ours, now) is not None:
             return -math.inf
         return min([source.deadline_at(now) for source in ours])

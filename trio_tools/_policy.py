@@ -191,7 +191,7 @@ async def review(life: Life, result: ToolResult) -> ToolResult:
     if not reviewers:
         return result
     life.enter(Phase.REVIEW)
-    life.cause_now()
+    life.cause_if_stale()
     captured = await capture(_ask_shielded, life, result, reviewers)
     life.stale = True
     if captured.came is Came.CANCELLED:

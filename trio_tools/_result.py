@@ -145,7 +145,7 @@ class ToolResult:
         settlement: Settlement | str = Settlement.NOT_DISPATCHED,
         cause: CancelCause | None = None,
     ) -> None:
-        # Every call makes one, mostly of the members themselves, and calling an enum takes long.
+        # Mostly it is given the members themselves, and calling an enum takes long.
         self.__attrs_init__(  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
             outcome=outcome if type(outcome) is ToolOutcome else ToolOutcome(outcome),
             content=content_of(content),
@@ -159,6 +159,39 @@ class ToolResult:
             settlement=settlement if type(settlement) is Settlement else Settlement(settlement),
             cause=cause,
         )
+
+    @classmethod
+    def made(
+        cls,
+        outcome: ToolOutcome,
+        content: tuple[Content, ...],
+        settlement: Settlement,
+        *,
+        value: JsonValue = None,
+        error: ToolFailure | None = None,
+        meta: JsonValue | None = None,
+        contexts: tuple[Context, ...] = (),
+        concludes: bool = False,
+        artifacts: tuple[Artifact, ...] = (),
+        write: WriteTarget | None = None,
+        cause: CancelCause | None = None,
+    ) -> "ToolResult":
+        """Make one of parts that are of the right kind and frozen already (internal): every call does."""
+        result = cls.__new__(cls)
+        result.__attrs_init__(  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+            outcome=outcome,
+            content=content,
+            value=value,
+            error=error,
+            meta=meta,
+            contexts=contexts,
+            concludes=concludes,
+            artifacts=artifacts,
+            write=write,
+            settlement=settlement,
+            cause=cause,
+        )
+        return result
 
     def __attrs_post_init__(self) -> None:
         if self.outcome is ToolOutcome.OK:

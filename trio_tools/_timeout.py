@@ -1,13 +1,15 @@
 """The wrapper that enforces the timeout a tool declares, as one more source of cancellation (`TI-1`)."""
 
+import math
 from collections.abc import Awaitable, Callable
 
 from ._errors import TOOL_TIMEOUT, standard_failure
-from ._execution import DispatchExecution, life_of_view
-from ._result import CancelCause, CauseKind, ToolResult
+from ._execution import DispatchExecution, life_of_view, sources_of
+from ._fusion import DeadlineSource
+from ._result import ToolResult
 from ._verdicts import failed
 
-__all__ = ["enforce_timeouts"]
+__all__ = ["declared", "enforce_timeouts", "out_of_time", "within"]
 
 
 async def enforce_timeouts(
@@ -22,20 +24,39 @@ async def enforce_timeouts(
     The budget covers inner wrappers and the body (`TI-3`), and is judged by time: it decides if it came
     before every other source (`TI-4`, `TI-13` to `TI-16`). It adds no checkpoint of its own.
     """
-    tool = execution.tool
-    if tool is None or tool.timeout is None:
+    seconds = declared(execution)
+    if seconds is None:
         return await proceed(execution)
-    at = life_of_view(execution).clock.current_time() + tool.timeout
-    derived = execution.with_deadline(at, name="timeout")
+    derived = within(execution, seconds)
     result = await proceed(derived)
+    return out_of_time(execution, derived, seconds) or result
+
+
+def declared(execution: DispatchExecution) -> float | None:
+    """Return the seconds that the tool declares, None where there is no limit or no tool."""
+    tool = execution.tool
+    return None if tool is None else tool.timeout
+
+
+def within(execution: DispatchExecution, seconds: float) -> DispatchExecution:
+    """Return the view that is delegated, with the budget as its last source."""
+    life = life_of_view(execution)
+    budget = DeadlineSource(life.clock.current_time() + seconds, "timeout")
+    return DispatchExecution(life, (*sources_of(execution), budget), execution)
+
+
+def out_of_time(
+    execution: DispatchExecution, derived: DispatchExecution, seconds: float
+) -> ToolResult | None:
+    """Return what takes the place of the result if the budget came first (`TI-4`), once all has settled."""
     cause = derived.scope.cause
     if cause is None:
-        return result
+        return None
     outer = execution.scope.cause
-    budget = CancelCause(CauseKind.DEADLINE, "timeout", None, at)
+    budget = sources_of(derived)[-1].cause_at(math.inf)
     # At the same instant the caller, or a wrapper further out, was first (`TI-15`).
-    if cause != budget or (outer is not None and outer.at <= at):
-        return result
+    if cause != budget or (outer is not None and outer.at <= cause.at):
+        return None
     life = life_of_view(execution)
-    failure = standard_failure(TOOL_TIMEOUT, milliseconds=round(tool.timeout * 1000))
+    failure = standard_failure(TOOL_TIMEOUT, milliseconds=round(seconds * 1000))
     return failed(life, failure, contexts=life.body_contexts(), cause=cause)

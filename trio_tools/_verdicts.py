@@ -1,7 +1,5 @@
 """The results that the registry itself makes, and the texts it puts in them (`JS-12`)."""
 
-from collections.abc import Iterable
-
 from attrs import define
 
 from ._classification import Path
@@ -40,31 +38,31 @@ def failed(
     life: Life,
     failure: ToolFailure,
     *,
-    contexts: Iterable[Context] = (),
+    contexts: tuple[Context, ...] = (),
     cause: CancelCause | None = None,
     meta: JsonValue | None = None,
 ) -> ToolResult:
     """Return a failed result whose content is ``Error: `` and the message."""
-    return ToolResult(
-        outcome=ToolOutcome.FAILED,
-        content=TextContent(f"Error: {failure.message}"),
+    return ToolResult.made(
+        ToolOutcome.FAILED,
+        (TextContent(f"Error: {failure.message}"),),
+        life.settlement,
         error=failure,
         meta=meta,
         contexts=contexts,
-        settlement=life.settlement,
         cause=cause,
     )
 
 
-def aborted(life: Life, cause: CancelCause | None, contexts: Iterable[Context]) -> ToolResult:
+def aborted(life: Life, cause: CancelCause | None, contexts: tuple[Context, ...]) -> ToolResult:
     """Return what a cancellation makes of a call: ABORTED once invoked, else BEFORE (`CA-5`)."""
     failure = standard_failure(ABORTED if life.dispatched else ABORTED_BEFORE_DISPATCH)
-    return ToolResult(
-        outcome=ToolOutcome.CANCELLED,
-        content=TextContent(f"Error: {failure.message}"),
+    return ToolResult.made(
+        ToolOutcome.CANCELLED,
+        (TextContent(f"Error: {failure.message}"),),
+        life.settlement,
         error=failure,
         contexts=contexts,
-        settlement=life.settlement,
         cause=cause,
     )
 
@@ -81,25 +79,25 @@ def stray(life: Life, who: str) -> ToolResult:
     return policy_error(life, PolicyError(f"stray Cancelled escaped {who}"))
 
 
-def unknown_tool(life: Life, contexts: Iterable[Context]) -> ToolResult:
+def unknown_tool(life: Life, contexts: tuple[Context, ...]) -> ToolResult:
     """Return what a name that is not visible makes of a call (`LA-4`)."""
     return failed(life, standard_failure(UNKNOWN_TOOL, tool=life.name), contexts=contexts)
 
 
-def invalid_output(life: Life, violations: str, contexts: Iterable[Context]) -> ToolResult:
+def invalid_output(life: Life, violations: str, contexts: tuple[Context, ...]) -> ToolResult:
     """Return what a value that breaks its schema makes of a call (`MA-11`, `BO-6`)."""
     failure = standard_failure(INVALID_TOOL_OUTPUT, tool=life.name, violations=violations)
     return failed(life, failure, contexts=contexts)
 
 
-def blocked(life: Life, feedback: tuple[Content, ...], contexts: Iterable[Context]) -> ToolResult:
+def blocked(life: Life, feedback: tuple[Content, ...], contexts: tuple[Context, ...]) -> ToolResult:
     """Return what a reviewer's block leaves: its feedback, its contexts, the settlement (`RE-6`)."""
     lines = [part.text if isinstance(part, TextContent) else f"[{part.type} content]" for part in feedback]
     message = "\n".join(lines) or "tool result blocked by review"
-    return ToolResult(
-        outcome=ToolOutcome.FAILED,
-        content=feedback or TextContent(message),
+    return ToolResult.made(
+        ToolOutcome.FAILED,
+        feedback or (TextContent(message),),
+        life.settlement,
         error=standard_failure(BLOCKED, feedback=message),
         contexts=contexts,
-        settlement=life.settlement,
     )
