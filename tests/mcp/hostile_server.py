@@ -44,7 +44,7 @@ TOOLS: list[Json] = [
     *({"name": name, "inputSchema": ANY} for name in (
         "hang", "late", "obliging", "spiteful", "sulky", "die", "killed", "close_output", "says_cancelled",
         "refuses", "babbles", "malformed", "no_result", "picture", "progress", "received", "pid", "control",
-        "deaf")),
+        "deaf", "overflows", "illegible")),
 ]  # fmt: skip
 
 
@@ -127,6 +127,15 @@ def call(request: Json) -> None:
                     }
                 )
             answer(request, text("done"))
+        case "overflows":
+            token = request["params"]["_meta"]["progressToken"]
+            for odd in ({"progress": 10**400}, {"progress": 1, "total": 10**400}, {"progress": "half"}):
+                params = {"progressToken": token, **odd}
+                send({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
+            answer(request, text("done"))
+        case "illegible":
+            with LOCK:
+                os.write(1, b'{"jsonrpc": "2.0", "id": %d, "result": {"a": "\xff"}}\n' % request["id"])
         case "received":
             answer(request, text(json.dumps(RECEIVED)))
         case "pid":

@@ -35,6 +35,20 @@ def test_a_malformed_answer_becomes_an_error_answer_to_the_same_request(answered
     assert message.message.id == answered
 
 
+@pytest.mark.rule("TP-2")
+@pytest.mark.parametrize("member", [b'"\xff\xfe"', b"1" * 6000, b"[" * 3000 + b"]" * 3000, b'"\\ud800"'])
+def test_an_answer_that_cannot_be_read_ends_the_call_that_it_answers(member: bytes) -> None:
+    message = parse_line(b'{"jsonrpc":"2.0","id":7,"result":{"a":' + member + b"}}")
+
+    assert isinstance(message, SessionMessage)
+    assert isinstance(message.message, JSONRPCError)
+    assert message.message.id == 7
+
+
+def test_an_id_of_too_many_digits_answers_nobody() -> None:
+    assert isinstance(parse_line(b'{"jsonrpc":"2.0","id":' + b"1" * 6000 + b',"result":{}}'), Exception)
+
+
 def test_a_malformed_request_of_the_server_answers_nobody() -> None:
     assert isinstance(parse_line(b'{"id": 1, "method": 3}'), Exception)
 

@@ -117,6 +117,15 @@ async def test_progress_reaches_the_statistics_of_the_registry() -> None:
     assert result.text == "done"
 
 
+async def test_progress_that_is_no_number_costs_neither_the_call_nor_the_connection() -> None:
+    async with hostile() as registry:
+        result = await call(registry, "overflows")
+        after = await call(registry, "echo", {"text": "still there"})
+
+    assert result.text == "done"
+    assert after.text == "still there"
+
+
 @pytest.mark.rule("TP-7")
 async def test_remote_tools_are_of_unknown_effect_and_exclusive_unless_their_user_knows_better() -> None:
     async with open_mcp_toolset(HOSTILE, timeout=3, concurrency_safe={"echo"}) as tools:
@@ -138,6 +147,10 @@ async def test_remote_tools_are_of_unknown_effect_and_exclusive_unless_their_use
         (
             "malformed",
             'server "hostile" gave a malformed answer to "malformed": the answer is not a JSON-RPC message',
+        ),
+        (
+            "illegible",
+            'server "hostile" gave a malformed answer to "illegible": the answer is not a JSON-RPC message',
         ),
         (
             "no_result",

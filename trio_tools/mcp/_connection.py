@@ -87,7 +87,17 @@ _current: ContextVar[_Exchange | None] = ContextVar("trio_tools.mcp.exchange", d
 
 
 class _Dispatcher(JSONRPCDispatcher[TransportContext]):
-    """The SDK's own, but for two things: the request bears our id, and giving it up is our business."""
+    """The SDK's own, but for three things.
+
+    The request bears our id, giving it up is our business, and a notification that the SDK trips over, as
+    it does over a progress too large for a float, costs nobody the connection.
+    """
+
+    def _dispatch_notification(self, msg: Any, metadata: Any, on_notify: Any, sender_ctx: Any) -> None:
+        try:
+            super()._dispatch_notification(msg, metadata, on_notify, sender_ctx)
+        except Exception:
+            logger.debug("a notification is passed over", exc_info=True)
 
     async def send_raw_request(
         self,

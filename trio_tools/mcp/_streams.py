@@ -36,6 +36,8 @@ MALFORMED: Final = "the answer is not a JSON-RPC message"
 
 # A server that never ends its line must not fill our memory.
 _LONGEST_LINE: Final = 64 * 1024 * 1024
+# In digits; ours are far shorter.
+_LONGEST_ID: Final = 20
 
 
 def parse_line(line: bytes) -> SessionMessage | Exception:
@@ -56,8 +58,10 @@ def parse_line(line: bytes) -> SessionMessage | Exception:
 
 
 def _id_in(line: bytes) -> RequestId | None:
+    # What is no Unicode, and a number of more digits than Python reads, make no message, but they leave the
+    # id legible.
     try:
-        found: object = json.loads(line)
+        found: object = json.loads(line.decode("utf-8", "replace"), parse_int=_short_int)
     except (ValueError, RecursionError):
         return None
     if not isinstance(found, dict):
@@ -67,6 +71,10 @@ def _id_in(line: bytes) -> RequestId | None:
     if "method" in members or isinstance(answered, bool) or not isinstance(answered, int | str):
         return None
     return answered
+
+
+def _short_int(digits: str) -> int | None:
+    return int(digits) if len(digits) <= _LONGEST_ID else None
 
 
 class _Closes(Protocol):
