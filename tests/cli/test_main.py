@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -85,6 +87,52 @@ def test_a_reader_that_leaves_early_causes_no_traceback() -> None:
 
     assert "Traceback" not in done.stderr
     assert "BrokenPipe" not in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "status", "printed", "complained"),
+    [
+        ("call examples/files.py:TOOLS bake 2>&-", 1, "", ""),
+        ("call examples/files.py:TOOLS bake - <&-", 2, "", "the arguments are no JSON"),
+        ("--version <&- 2>&-", 0, "trio-tools", ""),
+        ("--help >&-", 1, "", "there is no standard output to print to"),
+        ("--help >/dev/full", 1, "", "No space left on device"),
+        ("demo --help >/dev/full", 1, "", "No space left on device"),
+    ],
+)
+def test_streams_that_are_closed_or_full_cost_one_line(
+    words: str, status: int, printed: str, complained: str
+) -> None:
+    done = subprocess.run(
+        f"exec {shlex.quote(sys.executable)} -m trio_tools.cli {words}",
+        shell=True,
+        cwd=ROOT,
+        # Unbuffered, argparse meets the full disk itself and says nothing of it.
+        env={**os.environ, "PYTHONUNBUFFERED": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == status
+    assert done.stdout.startswith(printed)
+    assert bool(done.stdout) is bool(printed)
+    assert complained in done.stderr
+    assert done.stderr.count("\n") == bool(complained)
+
+
+def test_a_program_without_standard_streams_gets_some_that_lead_nowhere(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    monkeypatch.setattr(sys, "stderr", None)
+
+    with contextlib.ExitStack() as opened:
+        assert main(["call", "examples/files.py:TOOLS", "read_file", "-"]) == 2
+        for stream in (sys.stdin, sys.stderr):
+            opened.enter_context(stream)
+    assert capsys.readouterr().out == ""
 
 
 def test_what_the_library_logs_is_shown_to_who_asks(

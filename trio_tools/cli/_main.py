@@ -69,6 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Started with it closed.
         print(f"{_PROGRAM}: there is no standard output to print to", file=sys.stderr)
         return FOUND
+    _open_what_is_closed()
     streams: tuple[object, ...] = (sys.stdout, sys.stderr)
     for stream in streams:
         if isinstance(stream, TextIOWrapper):
@@ -94,6 +95,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         return FOUND
 
 
+def _open_what_is_closed() -> None:
+    """Give a process that was started without standard input or standard error one that leads nowhere.
+
+    Each gets its own number, the lowest that is free. The next file to be opened would get it else, and be
+    written to by whatever prints there.
+    """
+    if sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison]
+        sys.stdin = open(os.devnull)  # noqa: PTH123, SIM115  (until the process ends)
+    if sys.stderr is None:  # pyright: ignore[reportUnnecessaryComparison]
+        sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115
+
+
 def _run(arguments: Sequence[str]) -> int:
     asked = next((word for word in arguments if not word.startswith("-")), None)
     parser = argparse.ArgumentParser(
@@ -116,7 +129,12 @@ def _run(arguments: Sequence[str]) -> int:
             module.add_parser(subparsers)
         else:
             subparsers.add_parser(command.name, help=command.summary)
-    args = parser.parse_args(arguments)
+    try:
+        args = parser.parse_args(arguments)
+    except SystemExit:
+        # Help that cannot be printed is told as what else cannot.
+        sys.stdout.flush()
+        raise
     assert module is not None
     with _shown(verbose=args.verbose):
         status = module.run(args)

@@ -128,7 +128,9 @@ def _import(place: str, target: str) -> ModuleType:
     if "" not in sys.path and str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     try:
-        return _import_file(Path(place)) if is_file else importlib.import_module(place)
+        return _import_file(Path(place), target) if is_file else importlib.import_module(place)
+    except CommandError:
+        raise
     except ModuleNotFoundError as error:
         if error.name is not None and (place == error.name or place.startswith(f"{error.name}.")):
             raise CommandError(f"{target}: there is no module {error.name}", status=USAGE) from None
@@ -142,11 +144,11 @@ def _import(place: str, target: str) -> ModuleType:
         ) from None
 
 
-def _import_file(path: Path) -> ModuleType:
+def _import_file(path: Path, target: str) -> ModuleType:
     name = path.stem
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise CommandError(f"{path} is no Python file; a target is {TARGET_HELP}", status=USAGE)
+        raise CommandError(f"{target}: {path} is no Python file; a target is {TARGET_HELP}", status=USAGE)
     module = importlib.util.module_from_spec(spec)
     # As in a script that is run, what stands beside the file can be imported.
     sys.path.insert(0, str(path.resolve().parent))
