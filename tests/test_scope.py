@@ -1592,3 +1592,21 @@ async def test_a_scope_is_left_by_the_task_that_opened_it(autojump_clock: MockCl
     await manager.__aexit__(None, None, None)
 
     assert facts(seen.only) == "ok returned"
+
+
+@pytest.mark.rule("SC-10")
+async def test_case_22_scopes_left_out_of_order_are_told_and_can_still_be_left(
+    autojump_clock: MockClock,
+) -> None:
+    registry, seen = observed(nap)
+    outer = open_call_scope(name="outer")
+    scope = await outer.__aenter__()
+    for inner in (open_call_scope(), trio.open_nursery()):
+        await inner.__aenter__()
+        with pytest.raises(RuntimeError, match="'outer' is left before a call scope or nursery"):
+            await outer.__aexit__(None, None, None)
+        await inner.__aexit__(None, None, None)
+    await registry.execute(call(scope, "nap", seconds=1.0))
+    await outer.__aexit__(None, None, None)
+
+    assert facts(seen.only) == "ok returned"

@@ -215,7 +215,8 @@ def open_call_scope(
     Raises:
         ValueError: when ``timeout`` is negative or NaN.
         TypeError: when ``name`` is no string.
-        RuntimeError: when the block is left in another task than entered it, which changes nothing.
+        RuntimeError: when the block is left in another task than entered it, or before a call scope or
+            nursery that was opened within it, which changes nothing.
     """
     return _OpenCallScope(name, timeout, None)
 
@@ -262,4 +263,9 @@ class _OpenCallScope:
         # Nothing is touched: the owner can still leave it, and trio would take the whole run down.
         if trio.lowlevel.current_task() is not self._owner:
             raise RuntimeError(f"call scope {self.name!r} is left by the task that opened it, and no other")
+        if not self._watch.is_innermost():
+            raise RuntimeError(
+                f"call scope {self.name!r} is left before a call scope or nursery that was opened within it: "
+                "leave them in the reverse order, or open each in a task of its own"
+            )
         await self._watch.end(error)

@@ -70,6 +70,10 @@ class Watch:
         assert cause is not None
         self.lifetime.cancel(cause.kind, cause.name, cause.reason, cause.at)
 
+    def is_innermost(self) -> bool:
+        """Return whether nothing is open in the owner, which asks, that was opened within the block."""
+        return trio.lowlevel.current_task().child_nurseries[-1] is self._nursery
+
     async def end(self, error: BaseException | None) -> None:
         self.lifetime.closing = True
         if error is not None:
