@@ -534,6 +534,24 @@ async def test_a_tool_whose_schema_cannot_be_enforced_is_left_out_and_told(
     assert 'server "odd": its tool "add" is left out' in caplog.text
 
 
+async def test_what_only_its_server_can_enforce_costs_no_tool(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    server = tmp_path / "rusty.py"
+    odd = {"type": "object", "properties": {"a": {"type": "integer", "format": "uint32"}}, "x-order": 1}
+    _write_server(server, f'{{"name": "add", "inputSchema": {odd},')
+    with caplog.at_level(logging.INFO, logger="trio_tools.mcp"):
+        async with open_mcp_toolset((*HOSTILE[:-1], str(server)), name="rusty") as tools:
+            registry = registry_of(tools)
+            refused = await call(registry, "add", {"a": "one"})
+            schema = next(tool.parameters for tool in tools if tool.name == "add")
+
+    assert schema == {"type": "object", "properties": {"a": {"type": "integer"}}}
+    assert refused.code == "INVALID_ARGS"
+    assert 'of its tool "add" it is left to the server to keep: format uint32, x-order' in caplog.text
+    assert "left out" not in caplog.text
+
+
 @pytest.mark.parametrize(
     ("command", "label"),
     [

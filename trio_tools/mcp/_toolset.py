@@ -21,6 +21,7 @@ from trio_tools import DefinitionError, Effect, ImageContent, TextContent, Tool,
 
 from ._connection import Connection
 from ._faults import answer_fault, remote_text, start_fault
+from ._schemas import without_notes
 from ._transport import Http, Stdio, Transport
 
 __all__ = ["open_mcp_toolset"]
@@ -122,12 +123,14 @@ def _tools(connection: Connection, timeout: float | None, concurrency_safe: Cont
     tools: list[Tool] = []
     for listed in connection.tools:
         try:
+            parameters = _enforceable(connection.server, listed.name, listed.input_schema)
+            output = _enforceable(connection.server, listed.name, listed.output_schema or {})
             tools.append(
                 Tool.from_schema(
                     name=listed.name,
                     description=listed.description or listed.title or "",
-                    parameters=listed.input_schema,
-                    output=listed.output_schema or {},
+                    parameters=parameters,
+                    output=output,
                     body=_body(connection, listed.name),
                     render=_render,
                     timeout=timeout,
@@ -144,6 +147,18 @@ def _tools(connection: Connection, timeout: float | None, concurrency_safe: Cont
                 remote_text(str(error)),
             )
     return tools
+
+
+def _enforceable(server: str, tool: str, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    enforceable, notes = without_notes(schema)
+    if notes:
+        logger.info(
+            'server "%s": in a schema of its tool "%s" it is left to the server to keep: %s',
+            server,
+            remote_text(tool),
+            remote_text(", ".join(notes)),
+        )
+    return enforceable
 
 
 def _body(connection: Connection, name: str) -> Callable[..., object]:
