@@ -33,7 +33,6 @@ __all__ = [
     "new_dict",
     "new_list",
     "repair_text",
-    "set_in_dict",
     "thaw",
     "to_json_text",
 ]
@@ -186,7 +185,6 @@ new_dict = cast("Callable[[type[FrozenDict]], FrozenDict]", dict.__new__)
 new_list = cast("Callable[[type[FrozenList]], FrozenList]", list.__new__)
 fill_dict = cast("Callable[[FrozenDict, dict[str, JsonValue]], None]", dict[str, JsonValue].update)
 fill_list = cast("Callable[[FrozenList, list[JsonValue]], None]", list[JsonValue].extend)
-set_in_dict = cast("Callable[[FrozenDict, str, JsonValue], None]", dict[str, JsonValue].__setitem__)
 # The slots' own setters: `__setattr__` is refused to everybody.
 _set_dict_height = cast("Callable[[FrozenDict, int], None]", FrozenDict.__dict__["_height"].__set__)
 _set_list_height = cast("Callable[[FrozenList, int], None]", FrozenList.__dict__["_height"].__set__)

@@ -31,7 +31,6 @@ from ._json import (
     is_frozen,
     new_dict,
     new_list,
-    set_in_dict,
     thaw,
     to_json_text,
 )
@@ -120,13 +119,15 @@ _ANY_DEPTH: Final = 0
 class _Manner:
     """What becomes of a value, as lines of code: the variable `x` holds it, and then what it became.
 
-    Those of an array or an object come before its members, behind each of them, and last. `made` is what is
-    made of the container, `each` what became of a member, and `depth` how many containers are around `x`.
+    Those of an array or an object come before its members, behind each of them, and last; those of an array
+    of scalars, before all. `made` is what is made of the container, `each` what became of a member, and
+    `depth` how many containers are around `x`.
     """
 
     array: tuple[str, str, str]
     object: tuple[str, str, str]
     any: str
+    scalars: str = ""
     list: str = "FrozenList"
     dict: str = "FrozenDict"
     first: str = ""
@@ -143,16 +144,17 @@ _TAKE: Final = _Manner(
         "{made}.append({each})",
         "{x} = new_list(FrozenList)\nfill_list({x}, {made})",
     ),
-    # Once the copy is filled, another thread may do to the original what it likes.
+    scalars="met.append({x})\n{made} = new_list(FrozenList)\nfill_list({made}, {x})\n{x} = {made}",
+    # Once it is copied, another thread may do to the original what it likes. The copy is a plain one, of
+    # which members are read and replaced in half the time.
     object=(
         """\
 met.append({x})
 for {key} in {x}:
  if type({key}) is not str: raise GiveUp
-{made} = new_dict(FrozenDict)
-fill_dict({made}, {x})""",
-        "set_in_dict({made}, {name}, {each})",
-        "{x} = {made}",
+{made} = {x}.copy()""",
+        "{made}[{name}] = {each}",
+        "{x} = new_dict(FrozenDict)\nfill_dict({x}, {made})",
     ),
     any="{x} = freeze_tree({x}, levels - {depth}, ids)",
     # A container that is met twice has one copy (`MA-6`), which the generic code makes.
@@ -167,6 +169,7 @@ _COPY: Final = _Manner(
     array=("{made} = []", "{made}.append({each})", "{x} = {made}"),
     object=("{made} = {x}.copy()", "{made}[{name}] = {each}", "{x} = {made}"),
     any="{x} = thaw({x})",
+    scalars="{x} = {x}.copy()",
     checks=False,
 )
 _TESTS: Final[Mapping[str, str]] = {
@@ -189,7 +192,6 @@ _NAMES: Final[Mapping[str, object]] = {
     "inf": inf,
     "new_dict": new_dict,
     "new_list": new_list,
-    "set_in_dict": set_in_dict,
     "thaw": thaw,
 }
 
@@ -233,8 +235,13 @@ class _Writer:
                 if form.type is not None:
                     self.must(indent, self._is(form.type, x))
                 self.write(indent, manner.any, x=x, depth=depth)
-            case ArrayForm(item=ScalarForm()) if not manner.checks:
-                self.write(indent, "{x} = {x}.copy()", x=x)
+            case ArrayForm(item=ScalarForm()):
+                # It is copied as it is, and what the copy holds is checked.
+                self.must(indent, self._is("array", x))
+                self.write(indent, manner.scalars, **names)
+                if manner.checks:
+                    self.write(indent, "for {each} in {x}:\n pass", **names)
+                    self.value(indent + 1, form.item, names["each"], depth + 1)
             case ArrayForm():
                 self.must(indent, self._is("array", x))
                 before, behind, last = manner.array
