@@ -6,6 +6,7 @@ import gc
 import math
 import signal
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -37,6 +38,7 @@ from trio_tools import (
     CauseKind,
     Deny,
     DispatchExecution,
+    ExecutionToken,
     FrozenDict,
     GateDecision,
     Registry,
@@ -1539,3 +1541,35 @@ async def test_what_a_failure_does_to_its_siblings_depends_on_the_policy_alone(
         "cancelled ABORTED cancelled sibling:batch" if policy is BatchPolicy.FAIL_FAST else "ok returned"
     )
     assert facts(seen.results[0]) == sibling
+
+
+@pytest.mark.parametrize("policy", BatchPolicy)
+async def test_a_finished_batch_needs_no_cycle_collector(
+    autojump_clock: MockClock, policy: BatchPolicy
+) -> None:
+    registry = Registry()
+    tokens: list[weakref.ref[ExecutionToken]] = []
+    registry.observe(lambda execution, _result: tokens.append(weakref.ref(execution.token)))
+
+    @registry.tool(name="work", concurrency_safe=True)
+    async def body(number: int) -> int:
+        await trio.sleep(number)
+        if number == 1:
+            raise ToolError("one", code="ONE")
+        return number
+
+    gc.collect()
+    gc.disable()
+    try:
+        async with open_call_scope() as scope:
+            results = await registry.execute_batch(
+                [call(scope, "work", number=number) for number in range(4)],
+                max_parallel=2,
+                on_failure=policy,
+            )
+            alive = [token for token in tokens if token() is not None]
+    finally:
+        gc.enable()
+
+    assert len(tokens) == len(results) == 4
+    assert alive == []

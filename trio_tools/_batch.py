@@ -54,6 +54,8 @@ async def execute_batch(
     if batch.interrupts:
         raise one_of(batch.interrupts)
     results = [entry.result for entry in batch.entries if entry.result is not None]
+    # Each of them holds its batch: what was called would wait for the collector.
+    batch.entries.clear()
     if ambient_cancelled() and any(map(_ended_by_ambient, results)):
         await trio.lowlevel.checkpoint()
     return results

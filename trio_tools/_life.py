@@ -186,8 +186,9 @@ class Life:
 
     def end(self) -> None:
         """Let go of the call, which is published: nothing may be nested in it any more."""
-        # The view lives as long as somebody holds it; with this reference both would wait for the collector.
-        self.view = None
+        # The view lives as long as somebody holds it; with this reference both would wait for the collector,
+        # and so would a call and its place in a batch.
+        self.view = self.on_begun = None
         self.token._execution = None  # pyright: ignore[reportPrivateUsage]
         self.lifetime.dismiss(self)
         self.flights.pop(self, None)
