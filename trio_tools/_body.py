@@ -65,15 +65,17 @@ async def run_body(life: Life, sources: tuple[Source, ...], tool: Tool, bound: o
 
 def _asked_to_cancel(attempt: Attempt, interrupt: BaseException | None) -> None:
     life = attempt.life
+    now = life.clock.current_time()
     assert attempt.scope is not None
     if interrupt is not None:
         attempt.interrupt = interrupt
         attempt.scope.cancel()
-    elif attempt.scope.cancel_called and not life.abandoned and life.cause_at(trio.current_time()) is None:
-        # None of its sources did, so the body found the scope that is around it, or broke its nursery.
-        attempt.cancelled_itself = True
-    else:
-        life.notice()
+    elif life.cause_at(now) is None:
+        if attempt.scope.cancel_called and not life.abandoned:
+            # None of its sources did, so the body found the scope that is around it, or broke its nursery.
+            attempt.cancelled_itself = True
+        else:
+            life.notice(now)
     life.lifetime.alarm()
 
 

@@ -293,11 +293,8 @@ class Life:
         """Return why the body, or before and after it the call, is being cancelled."""
         return earliest(self.delegation or self.sources, now)
 
-    def notice(self) -> None:
-        """Take note that trio wants to cancel the task that is parked for the body (`SC-14`)."""
-        now = self.clock.current_time()
-        if earliest(self.delegation, now) is not None:
-            return
+    def notice(self, now: float) -> None:
+        """Take note that trio, though no source, wants to cancel the task parked for the body (`SC-14`)."""
         if self.ambient.enclosing is None and self.lexical is None:
             self.ambient.observe(-math.inf, now)
             return

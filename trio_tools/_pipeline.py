@@ -236,9 +236,8 @@ def publish_unstarted(life: Life, cause: CancelCause | None) -> tuple[ToolResult
     return result, publish(life, result)
 
 
-def _plain(text: str) -> str:
-    # Names are often enums of strings, and a subclass of str may format itself as it likes (`JS-12`).
-    return str.__str__(text)
+# Names are often enums of strings, and a subclass of str may format itself as it likes (`JS-12`).
+_plain: Final = str.__str__
 
 
 def admit(
