@@ -186,6 +186,31 @@ async def test_an_unknown_tool_is_a_protocol_error() -> None:
     assert answer["error"]["message"] == "Unknown tool: nothing"
 
 
+@pytest.mark.parametrize("value", [b'"\\ud800"', b"1" * 6000, b'"\xff"'])
+async def test_a_request_that_cannot_be_read_is_refused_and_not_left_to_wait(value: bytes) -> None:
+    async with serving(watched().registry) as (client, _):
+        await client.stream.send_all(
+            b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"add","arguments":{"a":'
+            + value
+            + b"}}}\n"
+        )
+        with trio.fail_after(60):
+            refusal = await client.receive()
+        await client.call(8, "add", a=1, b=2)
+        answer = await client.receive()
+
+    assert (refusal["id"], refusal["error"]["code"]) == (7, -32700)
+    assert answer["id"] == 8
+
+
+async def test_a_client_that_left_hears_nothing_of_a_request_that_cannot_be_read() -> None:
+    ours, theirs = trio.testing.memory_stream_pair()
+    await ours.send_all(b'{"jsonrpc":"2.0","id":7,"method":3}\n')
+    await ours.aclose()
+
+    await serve(watched().registry, stream=theirs)
+
+
 @pytest.mark.rule("TP-9")
 async def test_case_38_a_request_that_the_client_gives_up_is_cancelled_and_not_answered() -> None:
     found = watched()

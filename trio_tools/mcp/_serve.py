@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Generator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final, cast
 
+import anyio
 import mcp.types as wire
 import trio
 from attrs import define, field
@@ -74,16 +75,18 @@ class _Service:
     _send_all: Callable[[bytes], Awaitable[None]]
     _given_up: set[wire.RequestId | None] = field(factory=set[wire.RequestId | None], init=False)
     _source: LineReader = field(init=False)
+    _sink: LineWriter = field(init=False)
 
     async def run(self) -> None:
-        self._source = LineReader(self._receive_some, self._note)
+        self._source = LineReader(self._receive_some, self._note, self._refuse)
+        self._sink = LineWriter(self._send)
         server = Server(
             self._name,
             version=_version(),
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
         )
-        await server.run(self._source, LineWriter(self._send), server.create_initialization_options())
+        await server.run(self._source, self._sink, server.create_initialization_options())
 
     def _note(self, message: SessionMessage) -> None:
         """Remember which requests the client gave up, before the SDK acts on it."""
@@ -94,6 +97,11 @@ class _Service:
                 self._given_up.add(request)
             case _:
                 pass
+
+    async def _refuse(self, request: wire.RequestId) -> None:
+        error = wire.ErrorData(code=wire.PARSE_ERROR, message="the request is not a JSON-RPC message")
+        with contextlib.suppress(anyio.BrokenResourceError):
+            await self._sink.send(SessionMessage(wire.JSONRPCError(jsonrpc="2.0", id=request, error=error)))
 
     async def _send(self, line: bytes) -> None:
         # A client that closed its side has gone, even if it could still be written to.

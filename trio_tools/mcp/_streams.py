@@ -49,7 +49,7 @@ def parse_line(line: bytes) -> SessionMessage | Exception:
     try:
         return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
     except ValueError as error:
-        answered = _id_in(line)
+        answered = _id_in(line, of_request=False)
         if answered is None:
             return error
         return SessionMessage(
@@ -57,7 +57,7 @@ def parse_line(line: bytes) -> SessionMessage | Exception:
         )
 
 
-def _id_in(line: bytes) -> RequestId | None:
+def _id_in(line: bytes, *, of_request: bool) -> RequestId | None:
     # What is no Unicode, and a number of more digits than Python reads, make no message, but they leave the
     # id legible.
     try:
@@ -67,10 +67,10 @@ def _id_in(line: bytes) -> RequestId | None:
     if not isinstance(found, dict):
         return None
     members = cast("dict[str, object]", found)
-    answered = members.get("id")
-    if "method" in members or isinstance(answered, bool) or not isinstance(answered, int | str):
+    found_id = members.get("id")
+    if ("method" in members) is not of_request or isinstance(found_id, bool):
         return None
-    return answered
+    return found_id if isinstance(found_id, int | str) else None
 
 
 def _short_int(digits: str) -> int | None:
@@ -134,13 +134,21 @@ def _ignore(_: object) -> None:
     pass
 
 
+async def _answer_nobody(_: object) -> None:
+    pass
+
+
 @final
 @define(eq=False)
 class LineReader(_Stream):
-    """The messages that arrive; it ends where the pipe ends."""
+    """The messages that arrive; it ends where the pipe ends.
+
+    `on_malformed` is given the id of a request that cannot be read, which nobody else would answer.
+    """
 
     _receive_some: Callable[[], Awaitable[bytes | bytearray]]
     _on_message: Callable[[SessionMessage], None] = _ignore
+    _on_malformed: Callable[[RequestId], Awaitable[None]] = _answer_nobody
     _buffer: bytearray = field(factory=bytearray)
     _searched: int = 0
     ended: bool = False
@@ -157,6 +165,8 @@ class LineReader(_Stream):
         message = parse_line(line)
         if isinstance(message, SessionMessage):
             self._on_message(message)
+        elif (asked := _id_in(line, of_request=True)) is not None:
+            await self._on_malformed(asked)
         return message
 
     async def receive(self) -> SessionMessage | Exception:
