@@ -5,6 +5,7 @@ later one: what is being written is shielded, and only closing the pipe ends it.
 """
 
 import json
+import re
 from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Final, Protocol, Self, cast, final
@@ -36,6 +37,8 @@ MALFORMED: Final = "the answer is not a JSON-RPC message"
 
 # A server that never ends its line must not fill our memory.
 _LONGEST_LINE: Final = 64 * 1024 * 1024
+# An object up to the first container in it.
+_SHALLOW: Final = re.compile(rb"\s*\{[^{\[]*")
 # In digits; ours are far shorter.
 _LONGEST_ID: Final = 20
 
@@ -59,10 +62,13 @@ def parse_line(line: bytes) -> SessionMessage | Exception:
 
 def _id_in(line: bytes, *, of_request: bool) -> RequestId | None:
     # What is no Unicode, and a number of more digits than Python reads, make no message, but they leave the
-    # id legible.
+    # id legible. So does what nests too deep, if it comes after the id.
     try:
         found: object = json.loads(line.decode("utf-8", "replace"), parse_int=_short_int)
-    except (ValueError, RecursionError):
+    except RecursionError:
+        head = _SHALLOW.match(line)
+        return None if head is None else _id_in(head[0] + b"0}", of_request=of_request)
+    except ValueError:
         return None
     if not isinstance(found, dict):
         return None
