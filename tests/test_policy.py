@@ -773,7 +773,7 @@ async def test_every_guard_is_asked_root_layer_first(autojump_clock: MockClock) 
 
 
 @pytest.mark.rule("GA-11")
-@pytest.mark.parametrize("by", ["same layer", "last of the root", "child"])
+@pytest.mark.parametrize("by", ["same layer", "last of the root", "child", "child, to the root"])
 async def test_a_guard_appended_during_the_pass_is_asked_in_it(autojump_clock: MockClock, by: str) -> None:
     registry, _ = observed()
     child = registry.layer("child")
@@ -785,9 +785,9 @@ async def test_a_guard_appended_during_the_pass_is_asked_in_it(autojump_clock: M
 
     def appends(_execution: ToolExecution) -> None:
         if not late:
-            (registry if by == "same layer" else child).guard(refuses)
+            (registry if by in ("same layer", "child, to the root") else child).guard(refuses)
 
-    (child if by == "child" else registry).guard(appends)
+    (child if by.startswith("child") else registry).guard(appends)
     witness = Witness(registry)
     async with open_call_scope() as scope:
         result = await child.execute(call(scope, "work"))

@@ -342,23 +342,26 @@ class Layer:
         """Return the hooks that run now for a call through this layer (`LA-7`)."""
         if self._merged_at != self._revision.number:
             # Both name the kinds in the same order.
-            self._merged = Hooks(*(tuple(self._chain(kind)) for kind in HookKind))
+            self._merged = Hooks(*(self._merge(kind) for kind in HookKind))
             self._merged_at = self._revision.number
         return self._merged
 
-    def _chain(self, kind: HookKind) -> Iterator[Any]:
+    def _merge(self, kind: HookKind) -> tuple[Any, ...]:
+        return tuple([hook.call for hook in self._chain(kind)])
+
+    def _chain(self, kind: HookKind) -> Iterator[_Hook]:
         if self._parent is not None:
             yield from self._parent._chain(kind)
-        for hook in self._hooks[kind]:
-            yield hook.call
+        yield from self._hooks[kind]
 
     def guards(self) -> Iterator[Callable[..., object]]:
-        """Walk the guards in order, each once, while some may be appended or closed (`GA-11`, `LA-5`)."""
-        if self._parent is not None:
-            yield from self._parent.guards()
-        guards = self._hooks[HookKind.GUARD]
+        """Walk the guards in order, each once, while some may be added or closed (`GA-11`, `LA-5`).
+
+        One that is added where the walk has been is asked next: no guard is spared (`GA-10`).
+        """
         asked: set[_Hook] = set()
-        while (guard := next((each for each in guards if each not in asked), None)) is not None:
+        kind = HookKind.GUARD
+        while (guard := next((each for each in self._chain(kind) if each not in asked), None)) is not None:
             asked.add(guard)
             yield guard.call
 
