@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -76,6 +77,17 @@ def test_a_running_frame_is_named_by_the_nearest_line_of_a_tool() -> None:
     assert site is not None
     assert "sys._getframe" in site.text
     assert site_of_frame(None) is None
+
+
+def test_a_module_that_is_being_imported_is_named_by_the_line_that_imports_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "takes_long_to_import.py").write_text("import sys\nframe = sys._getframe()\n")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    site = site_of_frame(importlib.import_module("takes_long_to_import").frame)
+
+    assert site is not None
+    assert "importlib.import_module" in site.text
 
 
 def test_a_line_is_named_relative_to_the_working_directory(

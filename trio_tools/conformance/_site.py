@@ -13,7 +13,7 @@ from typing import Any, Final, Self, final
 import trio
 from attrs import frozen
 
-__all__ = ["Site", "is_foreign", "site_of", "site_of_frame"]
+__all__ = ["Site", "is_foreign", "is_runtime", "site_of", "site_of_frame"]
 
 
 def _inside(place: str | Path) -> str:
@@ -43,6 +43,11 @@ def is_foreign(filename: str) -> bool:
     if path.startswith(_FOREIGN):
         return True
     return path.startswith(_LIBRARY) and "site-packages" not in path
+
+
+def is_runtime(filename: str) -> bool:
+    """Return whether a file is part of this package."""
+    return filename.startswith(_FOREIGN[0])
 
 
 @final
@@ -121,12 +126,18 @@ def _generator_behind(awaitable: object) -> object | None:
 
 
 def site_of_frame(frame: FrameType | None) -> Site | None:
-    """Return the innermost line of a running frame that belongs to a tool rather than a library."""
+    """Return the innermost line of a running frame that belongs to a tool rather than a library.
+
+    A module that is being imported is at work for the line that imports it.
+    """
+    found: FrameType | None = None
     while frame is not None:
         name = frame.f_code.co_filename
         if name == _RUNNER:
             break  # what follows is whoever asked for the check
-        if not is_foreign(name):
-            return Site.of(frame.f_code, frame.f_lineno)
+        if name.startswith("<frozen importlib."):
+            found = None
+        elif found is None and not is_foreign(name):
+            found = frame
         frame = frame.f_back
-    return None
+    return None if found is None else Site.of(found.f_code, found.f_lineno)
