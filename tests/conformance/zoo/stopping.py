@@ -7,7 +7,7 @@ from contextlib import suppress
 import trio
 
 from tests.conformance.zoo.specimen import breaks, keeps
-from trio_tools import tool
+from trio_tools import Registry, ToolCall, open_call_scope, tool
 
 
 @breaks("TT-01")
@@ -116,6 +116,21 @@ async def gives_each_item_a_time_limit() -> int:
             await trio.sleep(seconds)
         done += not scope.cancelled_caught
     return done
+
+
+@keeps("TT-02")
+@tool
+async def has_a_registry_of_its_own() -> str:
+    registry = Registry()
+
+    @registry.tool
+    async def inner() -> str:  # pyright: ignore[reportUnusedFunction]
+        await trio.sleep(1)
+        return "done"
+
+    async with open_call_scope() as scope:
+        result = await registry.execute(ToolCall(name="inner", arguments={}, scope=scope))
+    return result.text
 
 
 @breaks("TT-03")
