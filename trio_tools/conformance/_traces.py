@@ -2,8 +2,9 @@
 
 A worker has a directory for temporary files of its own, and is told by the interpreter's audit events of
 what is made in the others. A process that has lost its parent is found by what it inherited: the session
-of the worker, or its directory in the environment. Neither costs anything in a run that does nothing of
-the kind.
+of the worker, or its directory in the environment. One that is forked and starts no other program has the
+environment of its ancestors' start, so it leaves word as it is forked. None of this costs anything in a run
+that does nothing of the kind.
 """
 
 import os
@@ -13,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, cast, final
 
@@ -22,6 +24,8 @@ _SPAWNING: Final = frozenset(
     {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.system"}
 )
 _MARKER: Final = "TMPDIR"
+_START: Final = 19
+"""Where the time of its start stands in the status of a process."""
 _PASSING: Final = 20
 """Milliseconds that a process has to end in, once the call that had it started has ended."""
 
@@ -107,14 +111,41 @@ def watch_traces(own: Path, *, on_spawn: Callable[[], None]) -> None:
     """
     shared = {tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev/shm"}
     tempfile.tempdir = str(own)
+    os.register_at_fork(after_in_child=partial(_leave_word, _word_of(str(own))))
     os.environ[_MARKER] = str(own)
     traces = Traces(str(own), frozenset(os.path.realpath(each) for each in shared) | shared, on_spawn)
     _watched[:] = [traces]
     sys.addaudithook(traces.audit)
 
 
+def _word_of(own: str) -> Path:
+    return Path(own).with_suffix(".forks")
+
+
+def _leave_word(place: Path) -> None:
+    with suppress(OSError):  # whatever a tool has made impossible is no reason to end its fork
+        pid = str(os.getpid())
+        start = _status_of(Path("/proc") / pid)[_START].decode()
+        with place.open("a", encoding="ascii") as told:
+            told.write(f"{pid} {start}\n")
+
+
+def _forked(own: str) -> frozenset[tuple[str, str]]:
+    """Return the number and the start of each process that was forked; a number alone is used again."""
+    try:
+        lines = _word_of(own).read_text(encoding="ascii").splitlines()
+    except OSError:
+        return frozenset()
+    return frozenset((pid, start) for pid, _, start in (line.partition(" ") for line in lines))
+
+
+def _status_of(place: Path) -> list[bytes]:
+    """Return what the process file system tells of a process, after its name."""
+    return (place / "stat").read_bytes().rpartition(b")")[2].split()
+
+
 def processes_marked(own: str, session: int) -> Iterator[int]:
-    """Yield the living processes that have inherited a worker's session or environment.
+    """Yield the living processes that have inherited a worker's session or environment, or left word.
 
     The worker itself and its children, which it can see without this, are left out.
 
@@ -123,13 +154,15 @@ def processes_marked(own: str, session: int) -> Iterator[int]:
         session: the worker's process, which leads the session.
     """
     mark = f"{_MARKER}={own}".encode()
+    forked = _forked(own)
     for place in _processes():
         try:
-            status = (place / "stat").read_bytes().rpartition(b")")[2].split()
+            status = _status_of(place)
             state, parent, leader = status[0], int(status[1]), int(status[3])
             if state in b"ZX" or session in (int(place.name), parent):
                 continue
-            if leader == session or mark in (place / "environ").read_bytes().split(b"\0"):
+            told = leader == session or (place.name, status[_START].decode()) in forked
+            if told or mark in (place / "environ").read_bytes().split(b"\0"):
                 yield int(place.name)
         except (OSError, IndexError, ValueError):
             continue  # it has ended, or it is somebody else's

@@ -175,6 +175,28 @@ async def leaves_a_fork_of_itself() -> None:
     await trio.sleep(1)
 
 
+@breaks("TT-07", profile=FEW)
+@tool
+async def leaves_a_daemon_that_is_a_fork_of_itself() -> None:
+    if (child := os.fork()) == 0:
+        os.setsid()
+        if os.fork() == 0:
+            time.sleep(30)  # noqa: ASYNC251
+        os._exit(0)  # pyright: ignore[reportPrivateUsage]
+    os.waitpid(child, 0)  # noqa: ASYNC222
+
+
+@keeps("TT-07", profile=FEW)
+@tool
+async def awaits_a_fork_that_has_forked() -> None:
+    if (child := os.fork()) == 0:
+        os.setsid()
+        if (grandchild := os.fork()) != 0:
+            os.waitpid(grandchild, 0)  # noqa: ASYNC222
+        os._exit(0)  # pyright: ignore[reportPrivateUsage]
+    os.waitpid(child, 0)  # noqa: ASYNC222
+
+
 @keeps("TT-07", profile=FEW)
 @tool
 async def runs_a_pipeline() -> str:
