@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import trio
+import trio.testing
 
 from tests.conformance.zoo.specimen import breaks, keeps
 from trio_tools import tool
@@ -29,6 +30,24 @@ async def waits_before_it_raises_again() -> None:
     except ConnectionError:
         await trio.sleep(0.1)
         raise
+
+
+@breaks("TT-16")
+@tool
+async def waits_in_what_is_on_its_exit_stack() -> None:
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(trio.sleep, 0.1)
+        raise ConnectionError("refused")
+
+
+@keeps("TT-16")
+@tool
+async def closes_a_stream_on_its_exit_stack() -> None:
+    near, far = trio.testing.memory_stream_pair()
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(near)
+        await stack.enter_async_context(far)
+        raise ConnectionError("refused")
 
 
 @keeps("TT-16")
