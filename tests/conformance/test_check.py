@@ -153,6 +153,24 @@ def test_a_body_that_never_comes_back_is_killed_and_told() -> None:
     assert "time.sleep(0.01)" in finding.where
 
 
+def test_a_cleanup_that_never_comes_to_rest_is_not_cancelled_again_at_each_of_its_steps() -> None:
+    @tool
+    async def looks_again_and_again() -> None:
+        done = False
+        try:
+            await trio.sleep(1)
+            done = True
+        finally:
+            with trio.CancelScope(shield=True):
+                while not done:
+                    await trio.lowlevel.checkpoint()
+
+    report = check_tool(looks_again_and_again, profile=Profile(cleanup_steps=100, max_cases=200), seed=1)
+
+    assert [each.requirement for each in report.findings] == ["TT-04"]
+    assert report.complete
+
+
 def test_a_tool_that_waits_for_something_real_is_not_said_to_hold_the_loop() -> None:
     @tool
     async def waits_long() -> None:

@@ -69,7 +69,8 @@ def _answer(index: int, seen: Observation, subject: Subject) -> Answer:
         ]
     if seen.case.kind in {Kind.CANCEL, Kind.TIMEOUT}:
         answer["f"] = seen.fired
-    if seen.case.kind is Kind.CANCEL:
+    # A cleanup that never comes to rest is not cancelled again: it would take all its steps each time.
+    if seen.case.kind is Kind.CANCEL and seen.stuck not in {"steps", "spin"}:
         answer["fs"] = seen.fired_step
         answer["fr"] = seen.fired_resume
     if seen.case.kind in {Kind.PAIR, Kind.REFERENCE}:
