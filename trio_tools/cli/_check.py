@@ -6,7 +6,7 @@ import inspect
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Final, NoReturn, cast
@@ -53,6 +53,7 @@ a trio_tools.conformance.ToolCheck, which gives arguments and a fixture of its o
 
 The exit code is 0 if all is fine, 1 for findings, 2 for a target that is none, 3
 for what is unresolved, 130 if interrupted."""
+_INTERRUPTS: Final = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
 _IMPORT_SECONDS: Final = 60
 _NAMED: Final = 5
 """How many tools are told by their names."""
@@ -92,6 +93,25 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Check the targets; 1 for findings, 2 for a target that is none, 3 for what is unresolved."""
+    with _interruptible():
+        return _run(args)
+
+
+@contextlib.contextmanager
+def _interruptible() -> Generator[None]:
+    """Take every request to end for a Ctrl-C, so that what tools started is ended as well."""
+    # Who has one ignored, as nohup has, means it.
+    ours = [each for each in _INTERRUPTS if signal.getsignal(each) is signal.SIG_DFL]
+    for each in ours:
+        signal.signal(each, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        for each in ours:
+            signal.signal(each, signal.SIG_DFL)
+
+
+def _run(args: argparse.Namespace) -> int:
     try:
         profile, known = (Profile(), ()) if args.profile is None else read_profile(args.profile)
     except ProfileError as error:
@@ -262,7 +282,7 @@ def _try_import(target: str) -> None:
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     try:
         # A Ctrl-C waits until it is known whom to end.
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPTS)
         pid = os.fork()
         if pid == 0:
             _answer(target, tell)
@@ -298,8 +318,9 @@ def _try_import(target: str) -> None:
 def _answer(target: str, tell: int) -> NoReturn:
     """Import a target in the process made for it, say how that went, and end."""
     try:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        for each in _INTERRUPTS:
+            signal.signal(each, signal.SIG_IGN if each is signal.SIGINT else signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _INTERRUPTS)
         signal.alarm(_IMPORT_SECONDS)
         nothing = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nothing, 1)

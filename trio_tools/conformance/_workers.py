@@ -9,6 +9,7 @@ A case whose worker is gone is answered for by the parent, and the rest goes to 
 The parent runs no loop and no thread of its own, so there is nothing in it that a fork could break.
 """
 
+import ctypes
 import faulthandler
 import gc
 import json
@@ -36,6 +37,9 @@ from ._traces import processes_marked, watch_traces
 
 __all__ = ["Answer", "Job", "WorkerError", "answers"]
 
+_INTERRUPTS: Final = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+_LIBC: Final = ctypes.CDLL(None)
+_SIGNAL_AT_DEATH_OF_PARENT: Final = 1
 _PORTION: Final = 32
 _PAGE: Final = struct.Struct("<qqq")
 _SPAWNED: Final = _PAGE.size
@@ -136,7 +140,7 @@ def _interrupts_held() -> Generator[None]:
     """Let a Ctrl-C wait while a worker is made or ended, in the middle of which it would leave one behind."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     try:
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPTS)
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
@@ -262,6 +266,7 @@ def _fork(job: Job, scratch: str) -> _Worker:
     back_out, back_in = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
+    parent = os.getpid()
     with warnings.catch_warnings():
         # The warning is about threads that hold a lock; a worker uses nothing that its parent locks.
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -269,6 +274,7 @@ def _fork(job: Job, scratch: str) -> _Worker:
     if pid == 0:
         status = 1
         try:
+            _die_with(parent)
             os.close(cases_in)
             os.close(back_out)
             status = _child(job, scratch, cases_out, back_in, page)
@@ -281,12 +287,21 @@ def _fork(job: Job, scratch: str) -> _Worker:
     return _Worker(pid, cases_in, back_out, page, stack, moved_at=time.monotonic())
 
 
+def _die_with(parent: int) -> None:
+    """Let this process end when its parent does, though it hangs, where the system can do that."""
+    if sys.platform == "linux":
+        _LIBC.prctl(_SIGNAL_AT_DEATH_OF_PARENT, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
 def _child(job: Job, scratch: str, cases: int, back: int, page: mmap.mmap) -> int:
     os.setsid()
     # What the parent holds is not this process's to collect, and looking through it takes long.
     gc.freeze()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    for each in _INTERRUPTS:
+        signal.signal(each, signal.SIG_IGN if each is signal.SIGINT else signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _INTERRUPTS)
     me = os.getpid()
     nothing = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
