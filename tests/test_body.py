@@ -7,7 +7,7 @@ import contextvars
 import gc
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from functools import partial
 from typing import Any, Literal
 
@@ -830,6 +830,68 @@ async def test_what_a_thread_leaves_open_is_closed_as_well(kind: str, what: str)
     assert facts(seen.only) == "failed TOOL_ERROR returned"
     assert seen.only.text == "Error: tool left a scope open"
     assert trio.lowlevel.current_statistics().tasks_living == living
+
+
+@pytest.mark.rule("BO-4", "BO-10")
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.parametrize("kind", ["plain", "with context"])
+@pytest.mark.parametrize("wait", [None, "checkpoint", "sleep"])
+@pytest.mark.parametrize("child", ["not begun", "lingers"])
+def test_case_24_a_body_that_drops_a_generator_with_a_nursery_in_it_fails_that_call_alone(
+    kind: str, wait: str | None, child: str
+) -> None:
+    ended: list[str] = []
+
+    async def linger() -> None:
+        try:
+            await trio.sleep_forever()
+        finally:
+            with trio.CancelScope(shield=True):
+                await trio.sleep(1)
+            ended.append("child")
+
+    async def numbers() -> AsyncGenerator[int]:
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(linger if child == "lingers" else trio.sleep_forever)
+                if child == "lingers":
+                    await wait_all_tasks_blocked()
+                yield 1
+        finally:
+            ended.append("generator")
+
+    async def drop() -> str:
+        async for _ in numbers():
+            break
+        if wait == "checkpoint":
+            await trio.lowlevel.checkpoint()
+        elif wait == "sleep" and child == "lingers":
+            await trio.sleep(0.5)
+        return "returned"
+
+    async def main() -> None:
+        registry, seen = observed()
+
+        @registry.tool
+        async def plain() -> str:
+            return await drop()
+
+        @registry.tool(name="with context")
+        async def with_context(ctx: ToolContext) -> str:
+            return await drop()
+
+        async with open_call_scope() as scope:
+            await registry.execute(call(scope, kind))
+            assert child == "not begun" or "child" in ended
+            # A body that goes on for long meets the cancellation of the nursery, in whose scope it still is.
+            settlement = "cancelled" if (wait, child) == ("sleep", "lingers") else "returned"
+            assert facts(seen.only) == f"failed TOOL_ERROR {settlement}"
+
+    # The scheduler draws the order of the tasks that are ready together.
+    for _ in range(10):
+        ended.clear()
+        trio.run(main, clock=MockClock(autojump_threshold=0))
+        assert ended[-1] == "generator"
 
 
 @pytest.mark.rule("BO-9", "OU-3", "CA-1")

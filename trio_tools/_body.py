@@ -14,13 +14,13 @@ asked to cancel.
 """
 
 import threading
-from collections.abc import Callable
 from functools import partial
 from typing import Final
 
 import trio
 
 from ._classification import Came, Place, Verdict, classify
+from ._emptying import alone_in, empty
 from ._errors import TOOL_ERROR, TransportError, is_kind, standard_failure, text_of
 from ._execution import ToolContext
 from ._fusion import Sentry, Source
@@ -30,12 +30,8 @@ from ._output import InvalidOutputError, make_output
 from ._result import CancelCause, CauseKind, Settlement, ToolOutcome, ToolResult
 from ._tool import Tool
 from ._verdicts import aborted, failed, invalid_output
-from ._watch import abandon
 
 __all__ = ["run_body"]
-
-_POLL: Final = 0.001
-"""Seconds between two looks at tasks of a nursery that a body left open: nothing else tells their end."""
 
 
 async def run_body(life: Life, sources: tuple[Source, ...], tool: Tool, bound: object) -> ToolResult:
@@ -88,7 +84,7 @@ async def _run_alone(attempt: Attempt, sentry: Sentry) -> None:
         await _invoke(attempt, None)
         # It is given no nursery, but may have found the one that it runs in.
         if len(own.child_tasks) > 1:
-            await _until(lambda: len(own.child_tasks) == 1)
+            await alone_in(own)
     finally:
         sentry.release()
 
@@ -132,7 +128,7 @@ async def _invoke(attempt: Attempt, context: ToolContext | None) -> None:
         # A thread opens them in the task that waits for it.
         if task.child_nurseries:
             attempt.left_open = True
-            await _empty(task.child_nurseries)
+            await empty(task.child_nurseries)
         attempt.life.task = None
         try:
             sentinel.__exit__(None, None, None)
@@ -167,21 +163,6 @@ async def _call(attempt: Attempt, context: ToolContext | None) -> object:
     """Run the function itself, which a Ctrl-C may interrupt anywhere; the code around it, it may not."""
     # In one line, so that an interrupt between two lines cannot come between the call and the await.
     return await attempt.tool.invoke(attempt.bound, context)  # pyright: ignore[reportGeneralTypeIssues, reportUnknownVariableType]
-
-
-async def _empty(nurseries: list[trio.Nursery]) -> None:
-    """Cancel and wait for the tasks of nurseries that a body left open."""
-    for nursery in nurseries:
-        abandon(nursery)
-        nursery.cancel_scope.cancel()
-    await _until(lambda: not any(nursery.child_tasks for nursery in nurseries))
-
-
-async def _until(quiet: Callable[[], bool]) -> None:
-    """Wait, shielded, for tasks to end in a nursery that is not the library's to close."""
-    with trio.CancelScope(shield=True):
-        while not quiet():  # noqa: ASYNC110  (trio has no event for it)
-            await trio.sleep(_POLL)
 
 
 async def _invoke_in_thread(attempt: Attempt, context: ToolContext | None) -> None:

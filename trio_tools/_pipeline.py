@@ -210,23 +210,31 @@ def publish(life: Life, result: ToolResult) -> list[BaseException]:
     """
     life.phase = Phase.PUBLISHED
     interrupts: list[BaseException] = []
-    for observer in hooks_of(life).observers:
-        try:
-            try:
-                answer = observer(view_of(life), result)
-            except BaseException as raised:
-                if leaves_of(raised).interrupts:
-                    raise
-                log_error("an observer of tool call %r raised", life.name, error=raised)
-            else:
-                if answer is not None:
-                    close_coroutine(answer)
-                    log_error("an observer of tool call %r returned a %s", life.name, type(answer).__name__)
-        except BaseException as raised:
-            # It may also be a logging handler that interrupts.
-            interrupts.extend(leaves_of(raised).interrupts)
-    life.end()
+    try:
+        for observer in hooks_of(life).observers:
+            interrupts += _show(observer, life, result)
+    finally:
+        life.end()
     return interrupts
+
+
+def _show(observer: Callable[..., object], life: Life, result: ToolResult) -> tuple[BaseException, ...]:
+    """Show a result to one observer, and return the interrupts that came out of it."""
+    try:
+        try:
+            answer = observer(view_of(life), result)
+        except BaseException as raised:
+            if leaves_of(raised).interrupts:
+                raise
+            log_error("an observer of tool call %r raised", life.name, error=raised)
+        else:
+            if answer is not None:
+                close_coroutine(answer)
+                log_error("an observer of tool call %r returned a %s", life.name, type(answer).__name__)
+    except BaseException as raised:
+        # It may also be a logging handler that interrupts.
+        return leaves_of(raised).interrupts
+    return ()
 
 
 def publish_unstarted(life: Life, cause: CancelCause | None) -> tuple[ToolResult, list[BaseException]]:
