@@ -28,6 +28,7 @@ __all__ = [
     "leaves_of",
     "log_error",
     "log_uncoded",
+    "log_warning",
     "one_of",
 ]
 
@@ -162,6 +163,12 @@ def log_error(message: str, *args: object, error: BaseException | None = None) -
     """Log at ERROR, with the traceback of ``error``; a handler that raises is nobody's problem (`PU-6`)."""
     with suppress(Exception):
         logger.error(message, *args, exc_info=error)
+
+
+def log_warning(message: str, *args: object) -> None:
+    """Log at WARNING; as for an error, a handler that raises is nobody's problem."""
+    with suppress(Exception):
+        logger.warning(message, *args)
 
 
 def log_uncoded(who: str, errors: tuple[Exception, ...]) -> None:

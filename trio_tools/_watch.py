@@ -1,8 +1,7 @@
 """The watch over one call scope: its owner, whose cancellation is the calls', and calls that stay stuck."""
 
-import logging
 import math
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import AbstractAsyncContextManager
 from typing import Final, TypeAlias, cast
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
@@ -10,12 +9,11 @@ import trio
 from attrs import define, field
 
 from ._fusion import Ambient, FusedScope, Sentry
+from ._leaves import log_warning
 from ._lifetime import AttachedCall, Lifetime
 from ._result import CauseKind
 
 __all__ = ["Watch", "abandon"]
-
-logger: Final = logging.getLogger("trio_tools")
 
 STUCK_AFTER: Final = 10.0
 """Seconds after which a cancelled call that has not settled is reported; then twice as long, and so on."""
@@ -156,20 +154,15 @@ class Watch:
             if known == since and at <= now:
                 due[call] = since, at + (at - since) + STUCK_AFTER
                 told.append(call)
+        # What this task raised would cancel the block of the scope: a handler that fails is kept from that.
         for call in told[:_NAMED]:
-            _log_warning("%s", call.describe_stuck(now))
+            log_warning("%s", call.describe_stuck(now))
         if len(told) > _NAMED:
-            _log_warning(
+            log_warning(
                 "%d more calls of call scope %r are cancelled and have not settled",
                 len(told) - _NAMED,
                 self.lifetime.name,
             )
-
-
-def _log_warning(message: str, *args: object) -> None:
-    # What this task raises cancels the block of the scope, which a handler that fails has no part in.
-    with suppress(Exception):
-        logger.warning(message, *args)
 
 
 # A watch holds its nursery, so it is the watch that must not be kept alive here.
