@@ -233,6 +233,14 @@ def shape_of(value: Any) -> Any:
     return told(value)
 
 
+def objects_in(value: Any) -> list[Any]:
+    """All objects in a value, in order."""
+    kind: Any = kind_of(value)
+    if kind in (dict, FrozenDict):
+        return [value, *(each for member in value.values() for each in objects_in(member))]
+    return [each for member in value for each in objects_in(member)] if kind in (list, FrozenList) else []
+
+
 def outcome(take: Callable[[], Any]) -> Any:
     try:
         return take()
@@ -259,6 +267,8 @@ def test_what_is_plainly_fine_is_taken(case: tuple[dict[str, Any], Any]) -> None
     assert taken is not GAVE_UP
     assert shape_of(taken) == shape_of(freeze_arguments(value, depth=DEPTH))
     assert shape_of(taking_of(schema).copy(taken)) == shape_of(value)
+    assert taking_of(schema).unwrapped(taken) == taken
+    assert list(map(list, objects_in(taking_of(schema).unwrapped(taken)))) == [*map(list, objects_in(value))]
     assert taking_of(schema).take(taken, depth=DEPTH) is taken
 
 
@@ -477,7 +487,7 @@ def test_a_value_that_is_plainly_fine_is_taken_and_copied(value: dict[str, Any])
     assert shape_of(taking.copy(taken)) == shape_of(value)
     assert taking.take(taken, depth=DEPTH) is taken
     assert taking.admits(taken)
-    assert taking.text(taken) == to_json_text(value)
+    assert to_json_text(taking.unwrapped(taken)) == to_json_text(value)
 
 
 @pytest.mark.parametrize(
@@ -515,6 +525,8 @@ def test_a_value_that_is_plainly_fine_is_taken_and_copied(value: dict[str, Any])
         book(notes=("a",)),
         book(at=1.0),
         book(at=float("inf")),
+        book(at=float("-inf")),
+        book(at=float("nan")),
         book(other=1),
     ],
 )
@@ -561,6 +573,43 @@ def test_a_container_that_occurs_twice_is_left_to_those_who_make_one_copy_of_it(
     assert taking.take([{"tags": tags, "x": tags}], depth=DEPTH) is GAVE_UP
     assert taking.take([{"x": tags}, {"x": tags}], depth=DEPTH) is GAVE_UP
     assert taking.take([{"tags": tags, "x": [*tags]}], depth=DEPTH) == [{"tags": tags, "x": tags}]
+
+
+def test_a_container_in_itself_is_left_to_those_who_refuse_it() -> None:
+    row: dict[str, Any] = {}
+    rows: list[Any] = [row]
+    marks: list[Any] = []
+    shelf: dict[str, Any] = {}
+    looped = book(shelf=shelf)
+
+    for key in ("tags", "x"):
+        for whole in (row, rows):
+            row.clear()
+            row[key] = whole
+            assert taking_of(ROWS).take(rows, depth=DEPTH) is GAVE_UP
+    for whole in (rows, marks):
+        marks[:] = [whole]
+        rows[:] = [marks]
+        assert taking_of(ROWS).take(rows, depth=DEPTH) is GAVE_UP
+        assert taking_of(BOOK).take(book(marks=rows), depth=DEPTH) is GAVE_UP
+    for container in (shelf, looped):
+        container["notes"] = looped
+        assert taking_of(BOOK).take(looped, depth=DEPTH) is GAVE_UP
+        del container["notes"]
+
+
+def test_the_containers_that_text_is_written_of_are_plain() -> None:
+    named = {"type": "object", "properties": {"rows": ROWS, "book": {"anyOf": [BOOK, {"type": "null"}]}}}
+    value = {"rows": [{"tags": ["a"]}], "book": book(by=["b"], shelf={}), "x": [1]}
+    taken: Any = taking_of(named).take(value, depth=DEPTH)
+    unwrapped = taking_of(named).unwrapped(taken)
+
+    assert unwrapped == value
+    assert list(map(type, objects_in(unwrapped))) == [dict, dict, dict, dict]
+    assert [type(each) for each in (unwrapped["rows"], unwrapped["rows"][0]["tags"])] == [list, list]
+    # What has no form is not looked into.
+    assert unwrapped["x"] is taken["x"]
+    assert [type(each) for each in objects_in(taking_of({}).unwrapped(taken))] == [FrozenDict] * 4
 
 
 def test_the_depth_that_is_admitted_counts_what_has_a_form_and_what_has_none() -> None:
@@ -622,6 +671,20 @@ def test_a_frozen_value_within_any_json_keeps_to_the_depth() -> None:
 
     assert plan.take({"anything": deep}, depth=4) == {"anything": deep}
     assert plan.take({"anything": deep}, depth=3) is GAVE_UP
+
+
+def test_any_json_that_is_deep_is_left_to_those_who_need_no_stack_unless_it_is_frozen() -> None:
+    def work(anything: JsonValue) -> None: ...
+
+    deep: Any = 1
+    for _ in range(100):
+        deep = [deep]
+    frozen = freeze_arguments(deep, depth=DEPTH)
+    plan = plan_arguments(work)
+
+    assert plan.take({"anything": deep}, depth=DEPTH) is GAVE_UP
+    assert plan.take({"anything": frozen}, depth=101) == {"anything": frozen}
+    assert plan.take({"anything": frozen}, depth=100) is GAVE_UP
 
 
 def test_a_value_that_is_frozen_already_is_held_to_a_given_schema() -> None:

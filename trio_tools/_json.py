@@ -284,9 +284,9 @@ def freeze_tree(obj: object, levels: int, seen: set[int]) -> JsonValue:
     """
     kind = kind_of(obj)
     if kind is dict:
-        return _freeze_dict(obj, levels, seen, _strict_text)
+        return _freeze_dict(obj, min(levels, _SHALLOW), seen, _strict_text)
     if kind is list:
-        return _freeze_list(obj, levels, seen, _strict_text)
+        return _freeze_list(obj, min(levels, _SHALLOW), seen, _strict_text)
     leaf = _freeze_leaf(obj, _strict_text)
     if height_of(leaf) > levels:
         raise _NotATreeError

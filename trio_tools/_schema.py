@@ -125,7 +125,8 @@ class ArgumentsPlan:
         if taking is not None and (taken or taking.admits(arguments)):
             if self._equal:
                 copy = taking.copy(arguments)
-                if not copy.keys() <= self._shapes.keys():
+                # As many as are required, and they are there, are these.
+                if len(copy) != len(self._required) and not copy.keys() <= self._shapes.keys():
                     copy = {name: copy[name] for name in self._shapes if name in copy}
                 return copy
             taken = True
@@ -205,7 +206,7 @@ class OutputPlan:
 
     def text(self, value: JsonValue) -> str:
         """Returns an accepted value as compact JSON text (`MA-13`)."""
-        return to_json_text(value) if self._taking is None else self._taking.text(value)
+        return to_json_text(value if self._taking is None else self._taking.unwrapped(value))
 
 
 @final
@@ -250,7 +251,7 @@ class SchemaOutputPlan:
 
     def text(self, value: JsonValue) -> str:
         """Returns an accepted value as compact JSON text (`MA-13`)."""
-        return to_json_text(value) if self._taking is None else self._taking.text(value)
+        return to_json_text(value if self._taking is None else self._taking.unwrapped(value))
 
 
 def plan_arguments(fn: Callable[..., object], *, skip: frozenset[str] = frozenset()) -> ArgumentsPlan:

@@ -14,10 +14,9 @@ from collections.abc import Callable, Collection, Mapping
 from enum import Enum
 from functools import cached_property
 from itertools import count
-from math import inf
 from typing import Any, Final, cast, final
 
-from attrs import Factory, define, frozen
+from attrs import Factory, define, evolve, frozen
 
 from ._form import AnyForm, ArrayForm, Form, ObjectForm, ScalarForm
 from ._json import (
@@ -32,7 +31,6 @@ from ._json import (
     new_dict,
     new_list,
     thaw,
-    to_json_text,
 )
 
 __all__ = ["GAVE_UP", "GaveUp", "Taking"]
@@ -69,7 +67,7 @@ class Taking:
             if is_frozen(value):
                 self._check(value, depth)
                 return value
-            return self._take(value, min(depth, _SHALLOW))
+            return self._take(value, depth)
         except Exception:
             # Whatever it is, the generic code meets it too.
             return GAVE_UP
@@ -82,20 +80,19 @@ class Taking:
             return False
         return True
 
-    def text(self, value: JsonValue) -> str:
-        """Returns a frozen value that the schema admits as compact JSON text (`MA-13`)."""
-        return to_json_text(self._unwrapped(value))
-
     @cached_property
     def copy(self) -> Callable[[Any], Any]:
         """Makes of a frozen value that the schema admits an equal one in plain containers of its own."""
         return _written(_COPY, self._form)
 
     @cached_property
-    def _unwrapped(self) -> Callable[[Any], Any]:
-        # The encoder takes twice as long over a frozen object as over a plain one; but to look for those that
-        # no form tells of would take longer still.
-        return _written(_COPY, self._form, thaw=_same)
+    def unwrapped(self) -> Callable[[Any], Any]:
+        """Makes of a frozen value that the schema admits an equal one that JSON text is sooner written of.
+
+        The encoder takes twice as long over frozen containers as over plain ones; but to look for those that
+        no form tells of would take longer still.
+        """
+        return _written(_UNWRAP, self._form)
 
     @cached_property
     def _take(self) -> Callable[[object, int], JsonValue]:
@@ -106,12 +103,6 @@ class Taking:
         return _written(_CHECK, self._form)
 
 
-def _same(value: object) -> object:
-    return value
-
-
-# How deep recursion goes where any JSON is admitted.
-_SHALLOW: Final = 48
 _ANY_DEPTH: Final = 0
 
 
@@ -121,35 +112,42 @@ class _Manner:
 
     Those of an array or an object come before its members, behind each of them, and last; those of an array
     of scalars, before all. `made` is what is made of the container, `each` what became of a member, and
-    `depth` how many containers are around `x`.
+    `depth` how many containers are around `x`. Where containers of a form nest, there are lines to begin
+    with, for each of those within another, and to end with.
     """
 
     array: tuple[str, str, str]
     object: tuple[str, str, str]
-    any: str
+    any: str = ""
     scalars: str = ""
     list: str = "FrozenList"
     dict: str = "FrozenDict"
     first: str = ""
-    last: str = ""
+    nested: tuple[str, str, str] = ("", "", "")
     checks: bool = True
 
 
 _TAKE: Final = _Manner(
     list="list",
     dict="dict",
-    first="met, ids = [], set()",
+    first="ids = set()",
+    # A container that is met twice has one copy (`MA-6`), which the generic code makes. The outermost could
+    # be met again only in itself, and such a value has no form.
+    nested=(
+        "met = []",
+        "met.append({x})",
+        "if len(ids.union(map(id, met))) != len(ids) + len(met): raise GiveUp",
+    ),
     array=(
-        "met.append({x})\n{made} = []",
+        "{made} = []",
         "{made}.append({each})",
         "{x} = new_list(FrozenList)\nfill_list({x}, {made})",
     ),
-    scalars="met.append({x})\n{made} = new_list(FrozenList)\nfill_list({made}, {x})\n{x} = {made}",
+    scalars="{made} = new_list(FrozenList)\nfill_list({made}, {x})\n{x} = {made}",
     # Once it is copied, another thread may do to the original what it likes. The copy is a plain one, of
     # which members are read and replaced in half the time.
     object=(
         """\
-met.append({x})
 for {key} in {x}:
  if type({key}) is not str: raise GiveUp
 {made} = {x}.copy()""",
@@ -157,8 +155,6 @@ for {key} in {x}:
         "{x} = new_dict(FrozenDict)\nfill_dict({x}, {made})",
     ),
     any="{x} = freeze_tree({x}, levels - {depth}, ids)",
-    # A container that is met twice has one copy (`MA-6`), which the generic code makes.
-    last="if len(ids.union(map(id, met))) != len(ids) + len(met): raise GiveUp",
 )
 _CHECK: Final = _Manner(
     array=("", "", ""),
@@ -172,12 +168,14 @@ _COPY: Final = _Manner(
     scalars="{x} = {x}.copy()",
     checks=False,
 )
+_UNWRAP: Final = evolve(_COPY, any="")
 _TESTS: Final[Mapping[str, str]] = {
     # Text with a surrogate, alone or in a pair, cannot be encoded.
     "string": "type({x}) is str and ({x}.isascii() or {x}.encode())",
     "integer": "type({x}) is int",
-    "number": "type({x}) is int or type({x}) is float and -inf < {x} < inf",
-    "fraction": "type({x}) is float and -inf < {x} < inf and {x} % 1",
+    # Of NaN and the infinities no difference is zero.
+    "number": "type({x}) is float and {x} - {x} == 0.0 or type({x}) is int",
+    "fraction": "type({x}) is float and {x} - {x} == 0.0 and {x} % 1",
     "boolean": "type({x}) is bool",
     "null": "{x} is None",
 }
@@ -189,21 +187,23 @@ _NAMES: Final[Mapping[str, object]] = {
     "fill_list": fill_list,
     "freeze_tree": freeze_tree,
     "height_of": height_of,
-    "inf": inf,
     "new_dict": new_dict,
     "new_list": new_list,
     "thaw": thaw,
 }
 
 
-def _written(manner: _Manner, form: Form, **names: object) -> Callable[..., Any]:
+def _written(manner: _Manner, form: Form) -> Callable[..., Any]:
     writer = _Writer(manner)
     writer.write(0, "def function(x, levels=0):")
-    writer.write(1, manner.first)
+    if not isinstance(form, ScalarForm):
+        writer.write(1, manner.first)
+    begin, _, end = manner.nested if form.height > 1 else ("", "", "")
+    writer.write(1, begin)
     writer.value(1, form, "x", 0)
-    writer.write(1, manner.last)
+    writer.write(1, end)
     writer.write(1, "return x")
-    known = {**_NAMES, **names}
+    known = dict(_NAMES)
     exec(compile("\n".join(writer.lines), "<trio_tools._taking>", "exec"), known)
     return cast("Callable[..., Any]", known["function"])
 
@@ -225,6 +225,8 @@ class _Writer:
 
     def value(self, indent: int, form: Form, x: str, depth: int) -> None:
         """Adds what becomes of the value in `x`, around which there are `depth` containers."""
+        if self._leaves(form):
+            return
         manner = self._manner
         number = next(self._numbers)
         names = {name: f"{name}{number}" for name in ("each", "key", "made", "known")} | {"x": x}
@@ -237,21 +239,21 @@ class _Writer:
                 self.write(indent, manner.any, x=x, depth=depth)
             case ArrayForm(item=ScalarForm()):
                 # It is copied as it is, and what the copy holds is checked.
-                self.must(indent, self._is("array", x))
+                self._container(indent, form, x, depth)
                 self.write(indent, manner.scalars, **names)
                 if manner.checks:
-                    self.write(indent, "for {each} in {x}:\n pass", **names)
+                    self.write(indent, "for {each} in {x}:", **names)
                     self.value(indent + 1, form.item, names["each"], depth + 1)
             case ArrayForm():
-                self.must(indent, self._is("array", x))
+                self._container(indent, form, x, depth)
                 before, behind, last = manner.array
                 self.write(indent, before, **names)
-                self.write(indent, "for {each} in {x}:\n pass", **names)
+                self.write(indent, "for {each} in {x}:", **names)
                 self.value(indent + 1, form.item, names["each"], depth + 1)
                 self.write(indent + 1, behind, **names)
                 self.write(indent, last, **names)
             case ObjectForm():
-                self.must(indent, self._is("object", x))
+                self._container(indent, form, x, depth)
                 self.write(indent, manner.object[0], **names)
                 self._members(indent, form, depth + 1, names)
                 self.write(indent, manner.object[2], **names)
@@ -263,34 +265,53 @@ class _Writer:
                     indent += 1
                 self.value(indent, form.scalar, x, depth)
 
+    def _container(self, indent: int, form: ArrayForm | ObjectForm, x: str, depth: int) -> None:
+        self.must(indent, self._is(form.type, x))
+        if depth:
+            self.write(indent, self._manner.nested[1], x=x)
+
     def _is(self, type_: str | None, x: str) -> str:
         return f"type({x}) is {self._manner.list if type_ == 'array' else self._manner.dict}"
 
     def _members(self, indent: int, form: ObjectForm, depth: int, names: Mapping[str, str]) -> None:
-        self.write(indent, "{known} = {required}", required=len(form.required), **names)
+        # Whether there are others shows when those that have a name are counted, if anything is done to them.
+        counted = self._manner.checks or not (form.other is None or self._leaves(form.other))
+        if counted:
+            self.write(indent, "{known} = {required}", required=len(form.required), **names)
         for name, part in form.properties.items():
-            inner = indent
-            if name not in form.required:
-                self.write(indent, "if {name} in {made}:\n {known} += 1", name=repr(name), **names)
-                inner += 1
-            self._member(inner, "{each} = {made}[{name}]", part, depth, {**names, "name": repr(name)})
+            named = {**names, "name": repr(name)}
+            if name in form.required:
+                self._member(indent, "{each} = {made}[{name}]", part, depth, named)
+            elif counted or not self._leaves(part):
+                self.write(indent, "if {name} in {made}:", **named)
+                if counted:
+                    self.write(indent + 1, "{known} += 1", **names)
+                self._member(indent + 1, "{each} = {made}[{name}]", part, depth, named)
+        if not counted:
+            return
         self.write(indent, "if len({made}) != {known}:", **names)
         if form.other is None:
             self.write(indent + 1, "raise GiveUp")
         else:
             self.write(indent + 1, "for {key}, {each} in {made}.items():", **names)
             self.write(indent + 2, "if {key} not in {named}:", named=_set_of(form.properties), **names)
-            self.write(indent + 3, f"if not ({_TESTS['string']}): raise GiveUp", x=names["key"])
+            self.must(indent + 3, _TESTS["string"].format(x=names["key"]))
             self._member(indent + 3, "", form.other, depth, {**names, "name": names["key"]})
 
     def _member(self, indent: int, before: str, form: Form, depth: int, names: Mapping[str, str]) -> None:
-        scalar = isinstance(form, ScalarForm)
-        if scalar and not self._manner.checks:
+        if self._leaves(form):
             return
         self.write(indent, before, **names)
         self.value(indent, form, names["each"], depth)
-        if not scalar:
+        if not isinstance(form, ScalarForm):
             self.write(indent, self._manner.object[1], **names)
+
+    def _leaves(self, form: Form) -> bool:
+        """Tells whether a value of this form is neither checked nor replaced."""
+        manner = self._manner
+        return not manner.checks and (
+            isinstance(form, ScalarForm) or (isinstance(form, AnyForm) and not manner.any)
+        )
 
 
 def _test(form: ScalarForm, x: str) -> str:
