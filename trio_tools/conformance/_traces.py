@@ -3,8 +3,8 @@
 A worker has a directory for temporary files of its own, and is told by the interpreter's audit events of
 what is made in the others. A process that has lost its parent is found by what it inherited: the session
 of the worker, or its directory in the environment. One that is forked and starts no other program has the
-environment of its ancestors' start, so it leaves word as it is forked. None of this costs anything in a run
-that does nothing of the kind.
+environment of its ancestors' start, so it leaves word as it is forked. None of this costs much in a run that
+does nothing of the kind.
 """
 
 import os
@@ -23,6 +23,7 @@ __all__ = ["NO_TRACES", "Traces", "current_traces", "processes_marked", "watch_t
 _SPAWNING: Final = frozenset(
     {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.system"}
 )
+_MAKING: Final = frozenset({"open", "os.mkdir", "sqlite3.connect"})
 _MARKER: Final = "TMPDIR"
 _START: Final = 19
 """Where the time of its start stands in the status of a process."""
@@ -115,7 +116,16 @@ def watch_traces(own: Path, *, on_spawn: Callable[[], None]) -> None:
     os.environ[_MARKER] = str(own)
     traces = Traces(str(own), frozenset(os.path.realpath(each) for each in shared) | shared, on_spawn)
     _watched[:] = [traces]
-    sys.addaudithook(traces.audit)
+    looked_at = _MAKING | _SPAWNING
+
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        # Most events are of no interest, such as each look at a frame, and a run has dozens of them. A bound
+        # method takes five times as long to be asked: of a hook, the interpreter wants to know an attribute
+        # that no method has, each time.
+        if event in looked_at:
+            traces.audit(event, arguments)
+
+    sys.addaudithook(hook)
 
 
 def _word_of(own: str) -> Path:
