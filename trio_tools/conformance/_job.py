@@ -56,12 +56,7 @@ def _job(subject: Subject, cases: Sequence[Case]) -> Any:
 
 def _answer(index: int, seen: Observation, subject: Subject) -> Answer:
     decided, complaints = judge(seen, subject)
-    answer: Answer = {
-        "i": index,
-        "d": sum(1 << BITS[each] for each in decided),
-        "n": seen.steps,
-        "r": seen.resumes,
-    }
+    answer: Answer = {"i": index, "d": decided, "n": seen.steps, "r": seen.resumes}
     if complaints:
         answer["c"] = [
             [each, complaint.message, _plain_site(complaint.site), complaint.left]

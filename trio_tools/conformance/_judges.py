@@ -1,5 +1,6 @@
 """What decides each requirement: one function each, from what was seen in one run."""
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, final
 
@@ -213,12 +214,11 @@ def finishes_generators(seen: Observation, _subject: Subject) -> Iterable[Compla
     )
 
 
-_BROKEN_STACK: Final = ("tool left a scope open", "scope stack corrupted", "Nursery stack corrupted")
+_BROKEN_STACK: Final = re.compile("tool left a scope open|scope stack corrupted|Nursery stack corrupted")
 
 
 def _is_broken_stack(error: BaseException) -> bool:
-    text = _text_of(error)
-    return any(phrase in text for phrase in _BROKEN_STACK)
+    return _BROKEN_STACK.search(_text_of(error)) is not None
 
 
 def _text_of(error: BaseException) -> str:
@@ -232,7 +232,7 @@ def nests_scopes(seen: Observation, _subject: Subject) -> Iterable[Complaint] | 
     if seen.stuck:
         return None
     for ending in seen.endings:
-        if any(phrase in (ending.message or "") for phrase in _BROKEN_STACK):
+        if _BROKEN_STACK.search(ending.message or ""):
             return [
                 Complaint(
                     "a cancel scope or nursery was left open, or was closed out of order", seen.fired_site
@@ -274,7 +274,8 @@ def comes_to_rest(seen: Observation, _subject: Subject) -> Iterable[Complaint] |
 def keeps_its_error(seen: Observation, _subject: Subject) -> Iterable[Complaint] | None:
     said = False
     for delivery in seen.ours:
-        if not in_cleanup(delivery.frames):
+        # Where nothing was on its way out there was no cleanup; few runs have to be looked at further.
+        if delivery.error.__context__ is None or not in_cleanup(delivery.frames):
             continue
         for lost in leaves_of(delivery.error.__context__):
             if not isinstance(lost, Exception) or isinstance(lost, StopIteration | StopAsyncIteration):

@@ -333,27 +333,28 @@ MANIFEST: Final = (
 
 
 @lru_cache(maxsize=16)
-def _deciding(subject: Subject, kind: Kind) -> tuple[Requirement, ...]:
+def _deciding(subject: Subject, kind: Kind) -> tuple[tuple[int, str, Judge], ...]:
     return tuple(
-        requirement
-        for requirement in MANIFEST
+        (1 << index, requirement.id, requirement.judge)
+        for index, requirement in enumerate(MANIFEST)
         if kind in requirement.kinds and not requirement.applies(subject)
     )
 
 
-def judge(seen: Observation, subject: Subject) -> tuple[list[str], list[tuple[str, Complaint]]]:
+def judge(seen: Observation, subject: Subject) -> tuple[int, list[tuple[str, Complaint]]]:
     """Decide one run.
 
     Returns:
-        the ids of the requirements about which the run says something, and each complaint with the id
-        of its requirement.
+        the requirements about which the run says something, each as the bit of its place in the manifest,
+        and each complaint with the id of its requirement.
     """
-    decided: list[str] = []
+    decided = 0
     complaints: list[tuple[str, Complaint]] = []
-    for requirement in _deciding(subject, seen.case.kind):
-        answer = requirement.judge(seen, subject)
-        if answer is None:
+    for bit, each, decide in _deciding(subject, seen.case.kind):
+        found = decide(seen, subject)
+        if found is None:
             continue
-        decided.append(requirement.id)
-        complaints.extend((requirement.id, complaint) for complaint in answer)
+        decided |= bit
+        if found:
+            complaints.extend((each, complaint) for complaint in found)
     return decided, complaints
