@@ -1,10 +1,10 @@
 """Running cases in processes that may be taken down by what they run.
 
 A worker is a fork of the process that asks, so a tool and its fixture may be closures: nothing is
-pickled and nothing is imported again. It is given cases by number, in small portions, and answers each
-with one line. Its parent reads those lines and a page of shared memory where the worker says which
-case it is in and how far: that is all that is left of a worker that had to be killed, or that died.
-A case whose worker is gone is answered for by the parent, and the rest goes to a new worker.
+pickled and nothing is imported again. It is given cases by number, in small portions, and its answers
+come back in lines of several. Its parent reads those lines and a page of shared memory where the worker
+says which case it is in and how far: that is all that is left of a worker that had to be killed, or that
+died. A case whose worker is gone is answered for by the parent, and the rest goes to a new worker.
 
 The parent runs no loop and no thread of its own, so there is nothing in it that a fork could break.
 """
@@ -26,6 +26,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, final
 
@@ -165,8 +166,8 @@ def _read(
     data = _available(worker.back)
     worker.moved_at = time.monotonic()
     *lines, worker.buffer = (worker.buffer + data).split(b"\n")
-    for line in lines:
-        answer: Answer = json.loads(line)
+    told: Iterator[Answer] = chain.from_iterable(map(json.loads, lines))
+    for answer in told:
         if "error" in answer:
             raise WorkerError(answer["error"])
         if "bye" in answer:
@@ -316,12 +317,12 @@ def _child(job: Job, scratch: str, cases: int, back: int, page: mmap.mmap) -> in
     stack = own.with_suffix(".stack").open("w")
     faulthandler.register(signal.SIGUSR1, file=stack, all_threads=False)
     watch_traces(own, on_spawn=lambda: page.__setitem__(_SPAWNED, 1))
-    pending: list[bytes] = []
+    pending: list[Answer] = []
     written = 0.0
 
     def flush() -> None:
         nonlocal written
-        data = b"".join(pending)
+        data = json.dumps(pending, separators=(",", ":")).encode() + b"\n"
         pending.clear()
         written = time.monotonic()
         while data:
@@ -331,10 +332,10 @@ def _child(job: Job, scratch: str, cases: int, back: int, page: mmap.mmap) -> in
         nonlocal written
         if os.getpid() != me:
             os._exit(0)  # a tool forked, and its child came back here
-        pending.append(json.dumps(answer, separators=(",", ":")).encode() + b"\n")
+        pending.append(answer)
         if len(pending) >= 16 or time.monotonic() - written > 0.1 or "last" in answer:
             if "last" in answer:
-                pending.append(b'{"bye":true}\n')
+                pending.append({"bye": True})
             flush()
 
     beat = 0
@@ -357,7 +358,7 @@ def _child(job: Job, scratch: str, cases: int, back: int, page: mmap.mmap) -> in
             if not portion:
                 return
             yield from portion
-            pending.append(b'{"more":true}\n')
+            pending.append({"more": True})
             at(-1, 0)
             flush()
 
@@ -383,7 +384,7 @@ def _child(job: Job, scratch: str, cases: int, back: int, page: mmap.mmap) -> in
                 }
             )
         return 0
-    pending.append(b'{"bye":true}\n')
+    pending.append({"bye": True})
     flush()
     return 0
 
