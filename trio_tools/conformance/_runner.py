@@ -191,7 +191,10 @@ class Runner:
     async def _call(self, case: Case, arguments: Any, *, route: str = "execute") -> None:
         """Make one call, cancelled as the case says, and note how it ended."""
         probe, clock, profile = self._probe, self._clock, self.subject.profile
-        call = Call(self._stage, arguments, case.way)
+        # Besides those that are cancelled that way, it is what a second cancellation is and what stops a
+        # reference run that does not end.
+        enclosed = case.step < 0 or case.second is not None
+        call = Call(self._stage, arguments, case.way, enclosed=enclosed)
         probe.progress(0)
         # Those of the fixture, if it is made of a generator, are not the tool's.
         self._generators.clear()
