@@ -633,6 +633,31 @@ async def test_each_attempt_looks_the_tool_up_afresh(autojump_clock: MockClock) 
     assert facts(result) == "ok returned"
 
 
+@pytest.mark.rule("BO-1", "WR-11")
+@pytest.mark.parametrize("before", ["a delegation", "an objection"])
+async def test_a_wrapper_that_cancels_in_the_line_before_it_delegates_is_heard_first(
+    autojump_clock: MockClock, before: str
+) -> None:
+    registry, seen = observed()
+    registration = registry.register(work)
+    async with open_call_scope() as scope:
+
+        async def cancels(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+            if before == "a delegation":
+                await proceed(execution)
+            else:
+                assert execution.objection() is None
+            registration.close()
+            scope.cancel()
+            return await proceed(execution)
+
+        registry.wrap(cancels)
+        await registry.execute(call(scope, "work"))
+
+    code = "ABORTED returned" if before == "a delegation" else "ABORTED_BEFORE_DISPATCH not_dispatched"
+    assert seen.published == [f"work: cancelled {code} caller:caller"]
+
+
 @pytest.mark.rule("WR-11")
 async def test_two_delegations_at_once_are_refused(autojump_clock: MockClock) -> None:
     registry, seen = observed(nap)

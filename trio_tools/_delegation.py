@@ -146,6 +146,8 @@ class _Proceed:
         if self._running:
             raise RuntimeError("a wrapper delegates once at a time: await the last proceed first")
         life = self._life
+        # Who asks may have cancelled in the line before.
+        life.stale = True
         try:
             self._running = True
             result = await _proceed(life, self._chain, self._index, view, self._received)

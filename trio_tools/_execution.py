@@ -169,7 +169,10 @@ class DispatchExecution(_View):
         is no checkpoint and changes nothing; a moment later the answer may be another.
         """
         life = self._life
-        if life.cause_now(self._sources) is not None:
+        cause = life.cause_now(self._sources)
+        # Who asks may cancel in the next line.
+        life.stale = True
+        if cause is not None:
             return ABORTED if life.dispatched else ABORTED_BEFORE_DISPATCH
         tool = self.tool
         if tool is None:
