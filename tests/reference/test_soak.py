@@ -1,10 +1,12 @@
 """The command that holds both models against what runs, on all cores."""
 
 import gc
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -35,7 +37,12 @@ def test_garbage_is_collected_rarely_within_a_block_only() -> None:
 
 @pytest.mark.slow
 def test_work_is_spread_over_processes() -> None:
+    before = set(threading.enumerate())
+
     assert sorted(spread(square, cores=2, pieces=7)) == [0, 1, 4, 9, 16, 25, 36]
+    # What is still ending when Python itself ends may find its pipes closed under it.
+    assert set(threading.enumerate()) <= before
+    assert multiprocessing.active_children() == []
 
 
 def test_the_command_prints_both_reports_and_returns_zero(capsys: pytest.CaptureFixture[str]) -> None:

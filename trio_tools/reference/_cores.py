@@ -78,7 +78,7 @@ def spread(
                 for future in done:
                     yield future.result()
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+            pool.shutdown(cancel_futures=True)
 
 
 def _end_when_interrupted() -> None:
