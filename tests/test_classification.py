@@ -1092,7 +1092,7 @@ async def test_a_cancellation_after_any_number_of_passes_is_classified_consisten
 
 def test_the_table_never_lets_a_cancelled_caller_have_a_success() -> None:
     for place in Place:
-        verdict, path = classify(place, Came.SUCCESS, cancelled=True)
+        verdict, path = classify(place, Came.SUCCESS, True)
         if verdict is Verdict.GO:
             assert path is Path.ON
         else:
@@ -1103,6 +1103,6 @@ def test_the_table_never_replaces_a_failure() -> None:
     for place in Place:
         for cancelled in (False, True):
             for came in (Came.FAILURE, Came.RAISED):
-                verdict, path = classify(place, came, cancelled=cancelled)
+                verdict, path = classify(place, came, cancelled)
                 assert verdict in (Verdict.GO, Verdict.ERROR)
                 assert path is not Path.ON

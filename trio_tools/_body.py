@@ -23,9 +23,9 @@ from ._classification import Came, Place, Verdict, classify
 from ._emptying import alone_in, empty
 from ._errors import TOOL_ERROR, TransportError, is_kind, standard_failure, text_of
 from ._execution import ToolContext
-from ._fusion import Sentry, Source
+from ._fusion import FusedScope, Sentry, Source
 from ._leaves import Leaves, failure_of_errors, leaves_of, log_uncoded, one_of
-from ._life import Attempt, Life, governed
+from ._life import Attempt, Life
 from ._output import InvalidOutputError, make_output
 from ._result import CancelCause, CauseKind, Settlement, ToolOutcome, ToolResult
 from ._tool import Tool
@@ -48,7 +48,7 @@ async def run_body(life: Life, sources: tuple[Source, ...], tool: Tool, bound: o
     try:
         async with trio.open_nursery() as own:
             attempt.scope = own.cancel_scope
-            with governed(life, sources, own.cancel_scope):
+            with FusedScope(sources, life.spans, own.cancel_scope):
                 run = _run_alone if tool.context_parameter is None else _keep
                 own.start_soon(run, attempt, sentry, name=tool.name)
                 await sentry.park()
@@ -120,10 +120,14 @@ async def _invoke(attempt: Attempt, context: ToolContext | None) -> None:
     sentinel = trio.CancelScope()
     sentinel.__enter__()
     try:
-        if attempt.tool.is_async:
-            await _invoke_async(attempt, context)
-        else:
+        if not attempt.tool.is_async:
             await _invoke_in_thread(attempt, context)
+        elif _may_invoke(attempt):
+            attempt.life.begun()
+            attempt.value = await _call(attempt, context)
+            attempt.returned = True
+    except BaseException as raised:
+        attempt.raised = raised
     finally:
         # A thread opens them in the task that waits for it.
         if task.child_nurseries:
@@ -145,17 +149,6 @@ def _may_invoke(attempt: Attempt) -> bool:
     attempt.invoked = True
     life.invoked(attempt.tool)
     return True
-
-
-async def _invoke_async(attempt: Attempt, context: ToolContext | None) -> None:
-    if not _may_invoke(attempt):
-        return
-    attempt.life.begun()
-    try:
-        attempt.value = await _call(attempt, context)
-        attempt.returned = True
-    except BaseException as raised:
-        attempt.raised = raised
 
 
 @trio.lowlevel.disable_ki_protection
@@ -205,7 +198,7 @@ def _settle(attempt: Attempt) -> ToolResult:
     """Classify a body that is quiet (`BO-4` to `BO-10`); only an interrupt is raised."""
     life = attempt.life
     attempt.settled = True
-    leaves = _leaves(attempt)
+    leaves = _NOTHING if attempt.raised is None and not attempt.errors else _leaves(attempt)
     cause = life.cause_now(attempt.sources)
     if attempt.invoked:
         life.settle(_settlement(attempt, leaves.errors or leaves.interrupts))
@@ -222,7 +215,7 @@ def _settle(attempt: Attempt) -> ToolResult:
         return _body_error(life, "tool left a scope open")
     if attempt.returned:
         return _returned(attempt, cause)
-    verdict, _path = classify(Place.BODY, Came.CANCELLED, cancelled=cause is not None)
+    verdict, _path = classify(Place.BODY, Came.CANCELLED, cause is not None)
     if verdict is Verdict.CUT:
         return aborted(life, cause, life.body_contexts())
     text = "tool cancelled itself" if attempt.cancelled_itself else "stray Cancelled escaped the tool body"
@@ -234,8 +227,6 @@ _NOTHING: Final = Leaves((), ())
 
 def _leaves(attempt: Attempt) -> Leaves:
     """Take apart what came out of the function and of the nurseries around it."""
-    if attempt.raised is None and not attempt.errors:
-        return _NOTHING
     own = () if attempt.raised is None else (attempt.raised,)
     leaves = leaves_of(*own, *attempt.errors)
     attempt.raised = None
@@ -275,20 +266,20 @@ def _returned(attempt: Attempt, cause: CancelCause | None) -> ToolResult:
     life = attempt.life
     value, attempt.value = attempt.value, None
     try:
-        output = make_output(life, attempt.tool, value)
+        value, content, meta = make_output(life, attempt.tool, value)
     except InvalidOutputError as invalid:
         return invalid_output(life, str(invalid), life.body_contexts())
-    verdict, _path = classify(Place.BODY, Came.SUCCESS, cancelled=cause is not None)
+    verdict, _path = classify(Place.BODY, Came.SUCCESS, cause is not None)
     if verdict is Verdict.CUT:
         return aborted(life, cause, life.body_contexts())
     if attempt.write is not None:
         life.writes = (*life.writes, attempt.write)
     return ToolResult.made(
         ToolOutcome.OK,
-        output.content,
+        content,
         life.settlement,
-        value=output.value,
-        meta=output.meta,
+        value=value,
+        meta=meta,
         contexts=life.body_contexts(),
         concludes=attempt.concludes,
         artifacts=attempt.artifacts,

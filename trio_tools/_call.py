@@ -20,7 +20,7 @@ _process: Final = f"{os.getpid():x}-{os.urandom(4).hex()}"
 
 def fresh_call_id() -> str:
     """Return a call id that no other call of any run has; cheaper than a UUID, and as unique."""
-    return f"{_process}-{next(_ids):x}"
+    return f"{_process}-{next(_ids)}"
 
 
 @final

@@ -88,7 +88,7 @@ _CALLER_FINE: Final[Mapping[Place, Row]] = {
 }  # fmt: skip
 
 
-def classify(place: Place, came: Came, *, cancelled: bool) -> tuple[Verdict, Path]:
+def classify(place: Place, came: Came, cancelled: bool, /) -> tuple[Verdict, Path]:
     """Return what becomes of what came out of ``place``.
 
     Args:

@@ -10,11 +10,11 @@ from ._classification import Came, Path, Place, Verdict, classify
 from ._content import Context, context_of
 from ._errors import INVALID_ARGS, PolicyError, standard_failure
 from ._execution import DispatchExecution, derives_from, sources_of
-from ._fusion import Ambient, Source, earliest
+from ._fusion import Ambient, FusedScope, Source, earliest
 from ._json import NotLossless, freeze_value
 from ._layer import Wrapper, hooks_of
 from ._leaves import Captured, await_foreign, captured_of, close_coroutine, leaves_of
-from ._life import Life, Phase, governed
+from ._life import Life, Phase
 from ._output import InvalidOutputError, make_output
 from ._result import CancelCause, ToolOutcome, ToolResult
 from ._schema import Violations
@@ -30,30 +30,29 @@ _LEFT_RUNNING: Final = "a wrapper ended while a delegation it had started was st
 async def run_wrappers(life: Life) -> Decided:
     """Run the wrappers around dispatch and decide what came out of them (`CA-14` to `CA-17`)."""
     chain = hooks_of(life).wrappers
-    captured: Captured[ToolResult]
     try:
-        captured = Captured(
-            Came.SUCCESS, await _delegate(life, chain, 0, DispatchExecution(life, life.sources))
-        )
+        result = await _delegate(life, chain, 0, DispatchExecution(life, life.sources))
     except BaseException as raised:
-        captured = captured_of(raised)
+        return _escaped(life, captured_of(raised))
     cause = life.cause_if_stale()
-    came = captured.came
-    if came is Came.SUCCESS and captured.value().outcome is not ToolOutcome.OK:
-        came = Came.FAILURE
-    verdict, path = classify(Place.WRAPPERS, came, cancelled=cause is not None)
+    came = Came.SUCCESS if result.outcome is ToolOutcome.OK else Came.FAILURE
+    verdict, path = classify(Place.WRAPPERS, came, cause is not None)
+    if verdict is Verdict.CUT:
+        return aborted(life, cause, result.contexts), path
+    return result, Path.F if result is life.unreviewed else path
+
+
+def _escaped(life: Life, captured: Captured[ToolResult]) -> Decided:
+    """Decide what is left of a call whose wrappers let an exception out."""
+    cause = life.cause_if_stale()
+    verdict, path = classify(Place.WRAPPERS, captured.came, cause is not None)
     match verdict:
-        case Verdict.GO:
-            result = captured.value()
-            return Decided(result, Path.F if result is life.unreviewed else path)
-        case Verdict.CUT:
-            return Decided(aborted(life, cause, captured.value().contexts), path)
         case Verdict.KEPT:
-            return Decided(_cut_short(life, cause), path)
+            return _cut_short(life, cause), path
         case Verdict.ERROR:
-            return Decided(policy_error(life, *captured.errors), path)
+            return policy_error(life, *captured.errors), path
         case _:
-            return Decided(stray(life, "a wrapper"), path)
+            return stray(life, "a wrapper"), path
 
 
 def _delegate(
@@ -84,19 +83,19 @@ async def _proceed(
     life: Life, chain: tuple[Wrapper, ...], index: int, view: DispatchExecution, received: DispatchExecution
 ) -> ToolResult:
     """Delegate ``view``, under the sources that were added since it was ``received`` (`WR-4`, `WR-9`)."""
-    added = view is not received
-    if added:
-        life.derived = (*life.derived, view.scope)
-        view.scope.reopen()
+    scope = None if view is received else view.scope
+    if scope is not None:
+        life.derived = (*life.derived, scope)
+        scope.reopen()
     try:
         return await _delegate(life, chain, index, view)
     except BaseException as raised:
         return _ended_by_own_source(life, view, received, raised)
     finally:
-        if added:
+        if scope is not None:
             if index < len(chain):
                 life.cause_now(sources_of(view))
-            view.scope.settle(_first_of(life, view))
+            scope.settle(_first_of(life, view))
 
 
 async def _wrap(life: Life, chain: tuple[Wrapper, ...], index: int, view: DispatchExecution) -> ToolResult:
@@ -104,17 +103,22 @@ async def _wrap(life: Life, chain: tuple[Wrapper, ...], index: int, view: Dispat
     life.enter(Phase.WRAPPERS)
     life.stale = True
     # Never one span for two wrappers: the outer one may shield the inner one, or run it in another task.
-    with governed(life, sources_of(view)):
+    with FusedScope(sources_of(view), life.spans) as span:
+        if life.abandoned:
+            span.trio_scope.cancel()
         proceed = _Proceed(life, chain, index + 1, view)
         try:
             answer = await await_foreign(chain[index], view, proceed)
         except BaseException as raised:
-            if await proceed.left_running() and not leaves_of(raised).interrupts:
-                raise PolicyError(_LEFT_RUNNING) from raised
+            if proceed.close():
+                await proceed.drain()
+                if not leaves_of(raised).interrupts:
+                    raise PolicyError(_LEFT_RUNNING) from raised
             raise
         finally:
             life.stale = True
-        if await proceed.left_running():
+        if proceed.close():
+            await proceed.drain()
             raise PolicyError(_LEFT_RUNNING)
     return _checked(life, view, answer)
 
@@ -158,18 +162,19 @@ class _Proceed:
         life.proceeded.append(result)
         return result
 
-    async def left_running(self) -> bool:
-        """End a delegation that the wrapper left running in another task, and say if there was one."""
+    def close(self) -> bool:
+        """Let nobody delegate any more, and say whether the wrapper left a delegation running (`WR-20`)."""
         self._closed = True
-        if not self._running:
-            return False
+        return self._running
+
+    async def drain(self) -> None:
+        """End the delegation that is running in another task."""
         self._life.abandoned = True
         self._ended = trio.Event()
         for span in self._life.spans[self._depth :]:
             span.trio_scope.cancel()
         with trio.CancelScope(shield=True):
             await self._ended.wait()
-        return True
 
 
 def _ended_by_own_source(
@@ -223,9 +228,11 @@ async def _dispatch(life: Life, sources: tuple[Source, ...]) -> ToolResult:
     """Ask whether the body may be invoked, and invoke it (`BO-1`); the first objection decides."""
     life.enter(Phase.DISPATCH)
     if life.spans:
-        life.lexical = _read_wrapper_scopes(life, sources)
+        life.lexical = Ambient("wrapper")
         sources = (*sources, life.lexical)
     cause = life.cause_if_stale(sources)
+    if life.lexical is not None:
+        _read_wrapper_scopes(life, sources, life.lexical)
     life.decided_by, life.decided_at = cause, life.checked_at
     tool = life.layer.get(life.name)
     if cause is not None or life.abandoned:
@@ -248,15 +255,12 @@ async def _dispatch(life: Life, sources: tuple[Source, ...]) -> ToolResult:
     return result
 
 
-def _read_wrapper_scopes(life: Life, sources: tuple[Source, ...]) -> Ambient:
-    """Return what stands for trio scopes that wrappers opened, with the deadline they have now (`WR-7`)."""
-    lexical = Ambient("wrapper")
-    now = trio.current_time()
-    effective = trio.current_effective_deadline()
-    ours = min(source.deadline_at(now) for source in sources)
+def _read_wrapper_scopes(life: Life, sources: tuple[Source, ...], lexical: Ambient) -> None:
+    """Note the deadline that trio scopes have which wrappers opened, if the frame tells one (`WR-7`)."""
+    now, effective = life.checked_at, life.effective
+    ours = min([source.deadline_at(now) for source in sources])
     if now < effective < min(ours, life.ambient.deadline):
         lexical.observe(effective, now)
-    return lexical
 
 
 def _checked(life: Life, received: DispatchExecution, answer: object) -> ToolResult:
@@ -296,14 +300,14 @@ def _made_success(life: Life, answer: ToolResult, contexts: tuple[Context, ...])
         life.unreviewed = unknown_tool(life, contexts)
         return life.unreviewed
     try:
-        output = make_output(life, tool, answer.value)
+        value, content, meta = make_output(life, tool, answer.value)
     except InvalidOutputError as invalid:
         return invalid_output(life, str(invalid), contexts)
     return ToolResult(
         outcome=ToolOutcome.OK,
-        content=output.content,
-        value=output.value,
-        meta=output.meta,
+        content=content,
+        value=value,
+        meta=meta,
         contexts=contexts,
         concludes=answer.concludes is True,
         artifacts=answer.artifacts,

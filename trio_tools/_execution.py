@@ -124,9 +124,9 @@ class ToolExecution(_View):
 
 def view_of(life: Life) -> ToolExecution:
     """Return the one view that gates, guards, reviewers, finalizer and observers are given."""
-    if not isinstance(life.view, ToolExecution):
+    if life.view is None:
         life.view = ToolExecution(life)
-    return life.view
+    return life.view  # pyright: ignore[reportReturnType]  (nothing else is ever put there)
 
 
 @final

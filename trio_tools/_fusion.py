@@ -1,7 +1,7 @@
 """Where all the sources that may cancel a call meet in one trio scope, and which of them was first."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, Protocol, Self, final
 
 import trio
@@ -94,28 +94,30 @@ class FusedScope:
 
     Args:
         sources: in order of precedence, the caller first and then from the outermost wrapper inwards.
-        trio_scope: the scope to fuse; entered here when it is made here.
         spans: where it is listed, last, while it is open.
+        trio_scope: a scope that is entered already; by default one is made, and entered with this.
     """
 
     __slots__ = ("_borrowed", "_spans", "sources", "trio_scope")
+    trio_scope: trio.CancelScope
 
     def __init__(
         self,
         sources: tuple[Source, ...],
-        trio_scope: trio.CancelScope | None = None,
         spans: list["FusedScope"] | None = None,
+        trio_scope: trio.CancelScope | None = None,
     ) -> None:
         self.sources: Final = sources
-        self._borrowed: Final = trio_scope is not None
+        self._borrowed: Final = trio_scope
         self._spans: Final = spans
-        # A deadline given here costs half of one that is assigned.
-        self.trio_scope: Final = trio_scope or trio.CancelScope(deadline=self._horizon())
 
-    def _horizon(self) -> float:
-        # Ambient scopes reach what they surround by nesting, and a shield in between keeps them off (`WR-8`).
+    def _attach(self) -> float:
+        """Have every source cancel this scope, and return the earliest time at which one would by itself."""
         horizon = math.inf
         for source in self.sources:
+            if source.fused is not None:
+                source.fused[self] = None
+            # Ambient scopes reach what they surround by nesting; a shield in between keeps them off (`WR-8`).
             if source.horizon < horizon and type(source) is not Ambient:
                 horizon = source.horizon
         if horizon > -math.inf:
@@ -128,16 +130,18 @@ class FusedScope:
         return min([source.deadline_at(now) for source in ours])
 
     def __enter__(self) -> Self:
+        horizon = self._attach()
+        if self._borrowed is None:
+            # A deadline given here costs half of one that is assigned.
+            self.trio_scope = trio.CancelScope(deadline=horizon)
+            self.trio_scope.__enter__()
+        else:
+            self.trio_scope = self._borrowed
+            if horizon < math.inf:
+                # Where it has passed, trio cancels before the next task runs.
+                self.trio_scope.deadline = horizon
         if self._spans is not None:
             self._spans.append(self)
-        for source in self.sources:
-            if source.fused is not None:
-                source.fused[self] = None
-        if not self._borrowed:
-            self.trio_scope.__enter__()
-        elif (horizon := self._horizon()) < math.inf:
-            # Where it has passed, trio cancels before the next task runs.
-            self.trio_scope.deadline = horizon
         return self
 
     def __exit__(self, *_error: object) -> None:
@@ -146,13 +150,13 @@ class FusedScope:
         for source in self.sources:
             if source.fused is not None:
                 source.fused.pop(self, None)
-        if not self._borrowed:
+        if self._borrowed is None:
             # It absorbs nothing: what a `trio.Cancelled` means is for the call to say.
             self.trio_scope.__exit__(None, None, None)
 
     def refresh(self) -> None:
         """Set the trio deadline to the earliest of all sources."""
-        self.trio_scope.deadline = self._horizon()
+        self.trio_scope.deadline = self._attach()
 
 
 @final
@@ -244,19 +248,17 @@ class Sentry:
     declines. What is not a `trio.Cancelled`, such as a `KeyboardInterrupt`, is handed to the report.
     """
 
-    __slots__ = ("_released", "_report", "_task")
+    __slots__ = ("_report", "_task", "released")
 
     def __init__(self, report: Callable[[BaseException | None], None]) -> None:
         self._report: Final = report
         self._task: trio.lowlevel.Task | None = None
-        self._released = False
+        self.released = False
 
-    @trio.lowlevel.enable_ki_protection
-    async def park(self) -> None:
-        """Wait until `release`; a checkpoint that cannot be cancelled, and none if released already."""
-        if not self._released:
-            self._task = trio.lowlevel.current_task()
-            await trio.lowlevel.wait_task_rescheduled(self._abort)
+    def park(self) -> Awaitable[object]:
+        """Return what waits until `release`, which is yet to come; a checkpoint that nothing cancels."""
+        self._task = trio.lowlevel.current_task()
+        return trio.lowlevel.wait_task_rescheduled(self._abort)  # noqa: ASYNC105  (one coroutine less)
 
     @trio.lowlevel.enable_ki_protection
     def _abort(self, raise_cancel: Callable[[], object]) -> trio.lowlevel.Abort:
@@ -271,6 +273,6 @@ class Sentry:
     @trio.lowlevel.enable_ki_protection
     def release(self) -> None:
         """Let the parked task go on, once."""
-        self._released = True
+        self.released = True
         if self._task is not None:
             trio.lowlevel.reschedule(self._task)

@@ -338,13 +338,15 @@ class Layer:
 
         return Registration(undo)
 
-    def hooks(self) -> Hooks:
-        """Return the hooks that run now for a call through this layer (`LA-7`)."""
-        if self._merged_at != self._revision.number:
+    @staticmethod
+    def hooks_of(life: Life) -> Hooks:
+        """Return the hooks that run now for a call through a layer (`LA-7`); for the registry alone."""
+        layer: Layer = life.layer  # pyright: ignore[reportAssignmentType]  (nothing else is ever put there)
+        if layer._merged_at != layer._revision.number:
             # Both name the kinds in the same order.
-            self._merged = Hooks(*(self._merge(kind) for kind in HookKind))
-            self._merged_at = self._revision.number
-        return self._merged
+            layer._merged = Hooks(*(layer._merge(kind) for kind in HookKind))
+            layer._merged_at = layer._revision.number
+        return layer._merged
 
     def _merge(self, kind: HookKind) -> tuple[Any, ...]:
         return tuple([hook.call for hook in self._chain(kind)])
@@ -437,10 +439,7 @@ def layer_of(life: Life) -> Layer:
     return life.layer  # pyright: ignore[reportReturnType]  (nothing else is ever put there)
 
 
-def hooks_of(life: Life) -> Hooks:
-    """Return the hooks that run now for a call (`LA-7`); for the registry alone."""
-    layer: Layer = life.layer  # pyright: ignore[reportAssignmentType]  (as above)
-    return layer.hooks()
+hooks_of: Final = Layer.hooks_of
 
 
 def refuse_wrong_kind(word: str, fn: object, *, takes: int, awaited: bool) -> None:

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Any, Final, Protocol, final
 
 import trio
-from attrs import define, field, frozen
+from attrs import field, frozen
 
 from ._bounding import Bounds
 from ._call import ExecutionToken, LayerView
@@ -21,7 +21,7 @@ from ._schema import PlanOfArguments
 from ._scope import ScopeView
 from ._tool import Tool
 
-__all__ = ["Attempt", "Life", "Phase", "Progress", "Settings", "governed", "life_of"]
+__all__ = ["Attempt", "Life", "Phase", "Progress", "Settings", "life_of"]
 
 
 class Phase(Enum):
@@ -68,70 +68,63 @@ class Nest(Protocol):
 
 
 @final
-@define(init=False, eq=False, repr=False)
 class Life:
     """The mutable facts of one call in flight; the registry's own."""
 
-    # What was asked for, and by whom.
-    call_id: Final[str]
-    root_call_id: Final[str]
-    name: Final[str]
-    parent: Final[ExecutionToken | None]
-    token: Final[ExecutionToken]
-    raw: object
-    arguments: JsonValue | None
-    refusal: NotLossless | None
-    # The plan of the tool that was visible at entry; once the arguments are read, the plan that took them.
-    taker: PlanOfArguments | None
-
-    # What it runs in.
-    layer: Final[LayerView]
-    settings: Final[Settings]
-    flights: Final["dict[Life, None]"]
-    nest: Final[Nest]
-    finalizer: Callable[..., object] | None
-    on_begun: Callable[[], None] | None
-    view: object
-
-    # What may cancel it: the caller's sources, those of a delegation while it lasts, and what was found.
-    lifetime: Final[Lifetime]
-    ambient: Final[Ambient]
-    clock: Final[trio.abc.Clock]
-    sources: Final[tuple[Source, ...]]
-    delegation: tuple[Source, ...]
-    lexical: Ambient | None
-    derived: tuple[ScopeView, ...]
-    spans: Final[list[FusedScope]]
-    abandoned: bool
-    stale: bool
-    checked_at: float
-    decided_by: CancelCause | None
-    decided_at: float
-
-    # Where it is.
-    phase: Phase
-    since: float
-    scheduled: bool
-    task: trio.lowlevel.Task | None
-    nursery: trio.Nursery | None
-    thread: int | None
-    progress: Progress | None
-
-    # What has come of it so far.
-    tool: Tool | None
-    dispatched: bool
-    settled: bool
-    settlement: Settlement
-    started_at: float | None
-    settled_at: float | None
-    contexts: Final[list[Context | list[Context]]]
-    writes: tuple[WriteTarget, ...]
-    proceeded: Final[list[ToolResult]]
-    unreviewed: ToolResult | None
+    # Written out: to have attrs read forty annotations takes as long as half of the package to import.
+    __slots__ = (
+        "__weakref__",
+        "abandoned",
+        "ambient",
+        "arguments",
+        "call_id",
+        "checked_at",
+        "clock",
+        "contexts",
+        "decided_at",
+        "decided_by",
+        "delegation",
+        "derived",
+        "dispatched",
+        "effective",
+        "finalizer",
+        "flights",
+        "layer",
+        "lexical",
+        "lifetime",
+        "name",
+        "nest",
+        "nursery",
+        "on_begun",
+        "parent",
+        "phase",
+        "proceeded",
+        "progress",
+        "raw",
+        "refusal",
+        "root_call_id",
+        "scheduled",
+        "settings",
+        "settled",
+        "settled_at",
+        "settlement",
+        "since",
+        "sources",
+        "spans",
+        "stale",
+        "started_at",
+        "taker",
+        "task",
+        "thread",
+        "token",
+        "tool",
+        "unreviewed",
+        "view",
+        "writes",
+    )
 
     def __init__(
         self,
-        *,
         call_id: str,
         root_call_id: str,
         name: str,
@@ -146,43 +139,63 @@ class Life:
         flights: "dict[Life, None]",
         nest: Nest,
     ) -> None:
-        self.call_id = call_id
-        self.root_call_id = root_call_id
-        self.name = name
-        self.parent = parent
-        self.token = ExecutionToken.__new__(ExecutionToken)
+        # What was asked for, and by whom.
+        self.call_id: Final = call_id
+        self.root_call_id: Final = root_call_id
+        self.name: Final = name
+        self.parent: Final = parent
+        self.token: Final = ExecutionToken.__new__(ExecutionToken)
         self.token._execution = self  # pyright: ignore[reportPrivateUsage]
         self.raw = raw
-        self.arguments = self.refusal = None
+        self.arguments: JsonValue | None = None
+        self.refusal: NotLossless | None = None
+        # The plan of the tool that was visible at entry; later the one that took the arguments, if any did.
         self.taker = taker
-        self.layer = layer
-        self.settings = settings
-        self.flights = flights
-        self.nest = nest
+
+        # What it runs in.
+        self.layer: Final = layer
+        self.settings: Final = settings
+        self.flights: Final = flights
+        self.nest: Final = nest
         self.finalizer = finalizer
-        self.on_begun = self.view = None
-        self.lifetime = lifetime
-        self.ambient = ambient
-        self.clock = lifetime.clock
-        self.sources = (lifetime, ambient)
-        self.delegation = self.derived = ()
-        self.lexical = self.decided_by = None
-        self.spans = []
+        self.on_begun: Callable[[], None] | None = None
+        self.view: object = None
+
+        # What may cancel it: the caller's sources, those of a delegation while it lasts, and what was found.
+        self.lifetime: Final = lifetime
+        self.ambient: Final = ambient
+        self.clock: Final = lifetime.clock
+        self.sources: Final[tuple[Source, ...]] = (lifetime, ambient)
+        self.delegation: tuple[Source, ...] = ()
+        self.lexical: Ambient | None = None
+        self.derived: tuple[ScopeView, ...] = ()
+        self.spans: Final[list[FusedScope]] = []
         self.abandoned = False
         self.stale = True
-        self.checked_at = self.decided_at = -math.inf
+        self.checked_at = -math.inf
+        self.effective = math.inf
+        self.decided_by: CancelCause | None = None
+        self.decided_at = -math.inf
+
+        # Where it is.
         self.phase = Phase.ENTRY
         self.since = self.clock.current_time()
         self.scheduled = False
-        self.task = self.nursery = self.thread = self.progress = None
-        self.tool = None
+        self.task: trio.lowlevel.Task | None = None
+        self.nursery: trio.Nursery | None = None
+        self.thread: int | None = None
+        self.progress: Progress | None = None
+
+        # What has come of it so far.
+        self.tool: Tool | None = None
         self.dispatched = self.settled = False
         self.settlement = Settlement.NOT_DISPATCHED
-        self.started_at = self.settled_at = None
-        self.contexts = []
-        self.writes = ()
-        self.proceeded = []
-        self.unreviewed = None
+        self.started_at: float | None = None
+        self.settled_at: float | None = None
+        self.contexts: Final[list[Context | list[Context]]] = []
+        self.writes: tuple[WriteTarget, ...] = ()
+        self.proceeded: Final[list[ToolResult]] = []
+        self.unreviewed: ToolResult | None = None
 
     def end(self) -> None:
         """Let go of the call, which is published: nothing may be nested in it any more."""
@@ -196,7 +209,8 @@ class Life:
     def enter(self, phase: Phase) -> None:
         """Note that a phase begins."""
         self.phase = phase
-        self.since = self.clock.current_time()
+        # A check that still holds was in this very step, and reading a clock takes its time.
+        self.since = self.clock.current_time() if self.stale else self.checked_at
 
     def invoked(self, tool: Tool) -> None:
         """Mark, in the step that checked and calls the body, that it is invoked (`BO-2`)."""
@@ -226,14 +240,20 @@ class Life:
             sources: those of a delegation, which wrappers may have added to; by default the caller's.
         """
         self.checked_at = now = self.clock.current_time()
-        effective = trio.current_effective_deadline()
-        sources = self.sources if sources is None else sources
-        if not self.spans:
-            self.ambient.observe(effective, now)
-        cause = earliest(sources, now)
-        if self.spans and (effective <= now or cause is not None):
-            self._observe_within_spans(sources, effective, now)
-            cause = earliest(sources, now)
+        self.effective = effective = trio.current_effective_deadline()
+        if sources is None:
+            sources = self.sources
+        for source in sources:
+            if source.horizon <= now:
+                break
+        else:
+            if effective > now:
+                # As nearly always: nothing has come, and nobody but the ambient scopes was asked.
+                if not self.spans:
+                    self.ambient.deadline = effective
+                self.stale = False
+                return None
+        cause = self._cause_among(sources, effective, now)
         self.stale = cause is not None
         return cause
 
@@ -244,6 +264,14 @@ class Life:
         nobody can have cancelled.
         """
         return self.cause_now(sources) if self.stale else None
+
+    def _cause_among(self, sources: tuple[Source, ...], effective: float, now: float) -> CancelCause | None:
+        if not self.spans:
+            self.ambient.observe(effective, now)
+            return earliest(sources, now)
+        if effective <= now or earliest(sources, now) is not None:
+            self._observe_within_spans(sources, effective, now)
+        return earliest(sources, now)
 
     def _observe_within_spans(self, sources: tuple[Source, ...], effective: float, now: float) -> None:
         """Tell apart the ambient scopes, ours, and those of wrappers, all of which the frame reads."""
@@ -349,16 +377,6 @@ class Life:
         return next((line_of_task(task) for task in (self.task, *tasks) if task is not None), None)
 
 
-def governed(
-    life: Life, sources: tuple[Source, ...], trio_scope: trio.CancelScope | None = None
-) -> FusedScope:
-    """Return a span in which code of ``life`` waits, cancelled directly by every one of its sources."""
-    fused = FusedScope(sources, trio_scope, life.spans)
-    if life.abandoned:
-        fused.trio_scope.cancel()
-    return fused
-
-
 def life_of(token: ExecutionToken) -> Life | None:
     """Return the call that ``token`` marks while it is in flight; for the registry alone."""
     life = token._execution  # pyright: ignore[reportPrivateUsage]
@@ -366,40 +384,46 @@ def life_of(token: ExecutionToken) -> Life | None:
 
 
 @final
-@define(init=False, eq=False, repr=False)
 class Attempt:
     """One invocation of a body: what it produced, and how it settled."""
 
-    life: Final[Life]
-    tool: Final[Tool]
-    bound: Final[Any]
-    sources: Final[tuple[Source, ...]]
-    scope: trio.CancelScope | None
-    nursery: trio.Nursery | None
-    thread: int | None
-    invoked: bool
-    refused: CancelCause | None
-    returned: bool
-    value: object
-    left_open: bool
-    cancelled_itself: bool
-    raised: BaseException | None
-    errors: Final[list[BaseException]]
-    interrupt: BaseException | None
-    settled: bool
-    concludes: bool
-    artifacts: tuple[Artifact, ...]
-    write: WriteTarget | None
+    __slots__ = (
+        "artifacts",
+        "bound",
+        "cancelled_itself",
+        "concludes",
+        "errors",
+        "interrupt",
+        "invoked",
+        "left_open",
+        "life",
+        "nursery",
+        "raised",
+        "refused",
+        "returned",
+        "scope",
+        "settled",
+        "sources",
+        "tool",
+        "value",
+        "write",
+    )
 
     def __init__(self, life: Life, tool: Tool, bound: Any, sources: tuple[Source, ...]) -> None:
-        self.life = life
-        self.tool = tool
-        self.bound = bound
-        self.sources = sources
-        self.scope = self.nursery = self.refused = self.value = None
-        self.invoked = self.returned = self.left_open = self.cancelled_itself = False
-        self.raised = self.interrupt = None
-        self.errors = []
+        self.life: Final = life
+        self.tool: Final = tool
+        self.bound: Final = bound
+        self.sources: Final = sources
+        self.scope: trio.CancelScope | None = None
+        self.nursery: trio.Nursery | None = None
+        self.invoked = False
+        self.refused: CancelCause | None = None
+        self.returned = False
+        self.value: object = None
+        self.left_open = self.cancelled_itself = False
+        self.raised: BaseException | None = None
+        self.errors: Final[list[BaseException]] = []
+        self.interrupt: BaseException | None = None
         self.settled = self.concludes = False
-        self.artifacts = ()
-        self.write = None
+        self.artifacts: tuple[Artifact, ...] = ()
+        self.write: WriteTarget | None = None

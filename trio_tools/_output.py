@@ -2,8 +2,6 @@
 
 from collections.abc import Callable
 
-from attrs import define
-
 from ._classification import Came
 from ._content import Content, TextContent, content_of
 from ._errors import ToolError, is_kind, text_of
@@ -20,13 +18,8 @@ class InvalidOutputError(Exception):
     """A value, or what was to be made of it, is not what the tool declared; the text says how."""
 
 
-@define(eq=False, repr=False)
-class Output:
-    """What a valid value gives a result."""
-
-    value: JsonValue
-    content: tuple[Content, ...]
-    meta: JsonValue | None
+Output = tuple[JsonValue, tuple[Content, ...], JsonValue | None]
+"""What a valid value gives a result: its value, its content and its meta."""
 
 
 def make_output(life: Life, tool: Tool, value: object) -> Output:
@@ -45,7 +38,7 @@ def make_output(life: Life, tool: Tool, value: object) -> Output:
         raise InvalidOutputError("value is not lossless JSON") from None
     except Violations as violations:
         raise InvalidOutputError("; ".join(violations.items)) from None
-    return Output(checked, _rendered(life, tool, checked), _projected(life, tool, checked))
+    return checked, _rendered(life, tool, checked), _projected(life, tool, checked)
 
 
 def _rendered(life: Life, tool: Tool, value: JsonValue) -> tuple[Content, ...]:

@@ -81,7 +81,7 @@ async def live(life: Life, turn: Turn | None = None) -> ToolResult:
     """
     life.task = trio.lowlevel.current_task()
     try:
-        decided = (
+        result, path = (
             materialize(life)
             or check_at_entry(life)
             or await ask_gates(life)
@@ -89,15 +89,14 @@ async def live(life: Life, turn: Turn | None = None) -> ToolResult:
             or announce(turn)
             or await run_wrappers(life)  # in their midst: the body, and the wait until it is quiet
         )
-        result = decided.result
         if turn is not None:
             await turn.commit(result, None)
             life.stale = True
-        if decided.path is Path.R:
+        if path is Path.R:
             result = await review(life, result)
         if not life.scheduled:
             await schedule(life)
-        if decided.path is Path.R:
+        if path is Path.R:
             result = check_after_review(life, result)
         return conclude(life, result)
     except BaseException as interrupt:
@@ -136,15 +135,15 @@ def materialize(life: Life) -> Decided | None:
     if isinstance(life.refusal, TooDeep):
         message = f"tool execution arguments are nested deeper than {life.refusal.levels} levels"
         failure = ToolFailure(message, failure.code, failure.name)
-    _verdict, path = classify(Place.ENTRY, Came.FAILURE, cancelled=False)
-    return Decided(failed(life, failure), path)
+    _verdict, path = classify(Place.ENTRY, Came.FAILURE, False)
+    return failed(life, failure), path
 
 
 def check_at_entry(life: Life) -> Decided | None:
     """Decide BEFORE for a caller that is cancelled already (`CA-11`)."""
     cause = life.cause_now()
-    verdict, path = classify(Place.ENTRY, Came.SUCCESS, cancelled=cause is not None)
-    return Decided(aborted(life, cause, ()), path) if verdict is Verdict.CUT else None
+    verdict, path = classify(Place.ENTRY, Came.SUCCESS, cause is not None)
+    return (aborted(life, cause, ()), path) if verdict is Verdict.CUT else None
 
 
 def announce(turn: Turn | None) -> None:
@@ -164,7 +163,7 @@ def check_after_review(life: Life, result: ToolResult) -> ToolResult:
     if result.outcome is not ToolOutcome.OK:
         return result
     cause = life.cause_if_stale()
-    verdict, _path = classify(Place.REVIEW, Came.SUCCESS, cancelled=cause is not None)
+    verdict, _path = classify(Place.REVIEW, Came.SUCCESS, cause is not None)
     return aborted(life, cause, result.contexts) if verdict is Verdict.CUT else result
 
 
@@ -282,19 +281,19 @@ def admit(
     if parent is not None:
         ambient.enclosing = parent
     life = Life(
-        call_id=call_id,
-        root_call_id=_plain(call.root_call_id or (call_id if parent is None else parent.root_call_id)),
-        name=name,
-        raw=call.arguments,
-        taker=None if tool is None else tool.arguments_plan,
-        parent=call.parent,
-        layer=layer,
-        lifetime=lifetime,
-        finalizer=None if tool is None else tool.finalize,
-        ambient=ambient,
-        settings=settings,
-        flights=flights,
-        nest=_nest,
+        call_id,
+        _plain(call.root_call_id or (call_id if parent is None else parent.root_call_id)),
+        name,
+        call.arguments,
+        None if tool is None else tool.arguments_plan,
+        call.parent,
+        layer,
+        lifetime,
+        None if tool is None else tool.finalize,
+        ambient,
+        settings,
+        flights,
+        _nest,
     )
     lifetime.admit(life, None if parent is None else parent.lifetime)
     flights[life] = None

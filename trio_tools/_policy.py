@@ -1,7 +1,7 @@
 """Gates, approval, guards and review: who may refuse a call, or withhold what came of it."""
 
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Final, Generic, TypeGuard, TypeVar, cast, final
+from typing import Final, Generic, TypeGuard, TypeVar, TypeVarTuple, cast, final
 
 import trio
 from attrs import evolve
@@ -11,9 +11,10 @@ from ._content import Content, Context, content_of, context_of
 from ._decisions import UNSET, Accept, Allow, Approval, Ask, Block, Deny, GateDecision, ReviewDecision
 from ._errors import DENIED, PolicyError, standard_failure
 from ._execution import view_of
+from ._fusion import FusedScope
 from ._layer import Approver, Gate, Reviewer, hooks_of, layer_of
 from ._leaves import Captured, await_foreign, capture, capture_sync, close_coroutine
-from ._life import Life, Phase, governed
+from ._life import Life, Phase
 from ._output import InvalidOutputError, make_output
 from ._result import ToolOutcome, ToolResult
 from ._verdicts import (
@@ -35,23 +36,25 @@ _ALLOW: Final = Allow()
 _ACCEPT: Final = Accept()
 
 D = TypeVar("D")
+Ts = TypeVarTuple("Ts")
 
 
 @final
 class _Chain(Generic[D]):
     """What a gate or a reviewer awaits for the decision of the rest; valid while its hook runs (`LA-8`)."""
 
-    __slots__ = ("_open", "_rest")
+    __slots__ = ("_args", "_open", "_rest")
 
-    def __init__(self, rest: Callable[[], Awaitable[D]]) -> None:
-        self._rest: Final = rest
+    def __init__(self, rest: Callable[[*Ts], Awaitable[D]], *args: *Ts) -> None:
+        self._rest: Final = cast("Callable[..., Awaitable[D]]", rest)
+        self._args: Final = args
         self._open = True
 
     @trio.lowlevel.enable_ki_protection
     async def __call__(self) -> D:
         if not self._open:
             raise RuntimeError("proceed was awaited after its hook had ended")
-        return await self._rest()
+        return await self._rest(*self._args)
 
     def close(self) -> None:
         self._open = False
@@ -70,7 +73,7 @@ async def ask_gates(life: Life) -> Decided | None:
 
 async def _ask_all(life: Life, gates: tuple[Gate, ...]) -> GateDecision | Approval:
     """Ask the gates, and the approver if they ask, where the caller's cancellation reaches both."""
-    with governed(life, life.sources):
+    with FusedScope(life.sources, life.spans):
         decision = await _ask_gate(life, gates, 0)
         if not isinstance(decision, Ask):
             return decision
@@ -83,7 +86,7 @@ async def _ask_all(life: Life, gates: tuple[Gate, ...]) -> GateDecision | Approv
 async def _ask_gate(life: Life, gates: tuple[Gate, ...], index: int) -> GateDecision:
     if index == len(gates):
         return _ALLOW
-    proceed = _Chain(lambda: _ask_gate(life, gates, index + 1))
+    proceed = _Chain(_ask_gate, life, gates, index + 1)
     try:
         decision = await await_foreign(gates[index], view_of(life), proceed)
     finally:
@@ -130,26 +133,29 @@ async def _ask_approver(life: Life, ask: Ask) -> GateDecision | Approval:
 
 
 def _decide(life: Life, place: Place, captured: Captured[GateDecision | Approval]) -> Decided | None:
-    cause = life.cause_now()
+    life.stale = True
     came, decision = captured.came, captured.answer
+    # No check lies here: only what a `trio.Cancelled`, or the approver's word for one, means has to be asked.
+    asks = came is Came.CANCELLED or decision is Approval.CANCELLED
+    cause = life.cause_now() if asks else None
     if decision is Approval.CANCELLED:
         # The approver's own word for it: a cancellation only if the caller's is behind it (`GA-9`).
         came = Came.FAILURE if cause is None else Came.CANCELLED
         decision = Deny(f'approval for tool "{life.name}" was cancelled')
     elif isinstance(decision, Deny):
         came = Came.FAILURE
-    verdict, path = classify(place, came, cancelled=cause is not None)
+    verdict, path = classify(place, came, cause is not None)
     match verdict:
         case Verdict.GO if isinstance(decision, Deny):
-            return Decided(failed(life, standard_failure(DENIED, reason=str.__str__(decision.reason))), path)
+            return failed(life, standard_failure(DENIED, reason=str.__str__(decision.reason))), path
         case Verdict.GO:
             return None
         case Verdict.ERROR:
-            return Decided(policy_error(life, *captured.errors), path)
+            return policy_error(life, *captured.errors), path
         case Verdict.STRAY:
-            return Decided(stray(life, "a gate" if place is Place.GATES else "the approver"), path)
+            return stray(life, "a gate" if place is Place.GATES else "the approver"), path
         case _:
-            return Decided(aborted(life, cause, ()), path)
+            return aborted(life, cause, ()), path
 
 
 def ask_guards(life: Life) -> Decided | None:
@@ -162,17 +168,17 @@ def ask_guards(life: Life) -> Decided | None:
         if came is Came.SUCCESS and captured.answer is None:
             continue
         came = Came.FAILURE if came is Came.SUCCESS else came
-        verdict, path = classify(Place.GUARDS, came, cancelled=False)
+        verdict, path = classify(Place.GUARDS, came, False)
         match verdict:
             case Verdict.ERROR:
-                return Decided(policy_error(life, *captured.errors), path)
+                return policy_error(life, *captured.errors), path
             case Verdict.STRAY:
-                return Decided(stray(life, "a guard"), path)
+                return stray(life, "a guard"), path
             case _:
-                return Decided(failed(life, standard_failure(DENIED, reason=captured.answer)), path)
+                return failed(life, standard_failure(DENIED, reason=captured.answer)), path
     cause = life.cause_if_stale()
-    verdict, path = classify(Place.GUARDED, Came.SUCCESS, cancelled=cause is not None)
-    return Decided(aborted(life, cause, ()), path) if verdict is Verdict.CUT else None
+    verdict, path = classify(Place.GUARDED, Came.SUCCESS, cause is not None)
+    return (aborted(life, cause, ()), path) if verdict is Verdict.CUT else None
 
 
 def _ask_guard(guard: Callable[..., object], life: Life) -> str | None:
@@ -198,6 +204,8 @@ async def review(life: Life, result: ToolResult) -> ToolResult:
         return stray(life, "a reviewer")
     if captured.came is Came.RAISED:
         return policy_error(life, *captured.errors)
+    if captured.answer is _ACCEPT:
+        return result
     reviewed = capture_sync(_apply, life, result, captured.value())
     return reviewed.value() if reviewed.came is Came.SUCCESS else policy_error(life, *reviewed.errors)
 
@@ -213,7 +221,7 @@ async def _ask_reviewer(
 ) -> ReviewDecision:
     if index == len(reviewers):
         return _ACCEPT
-    proceed = _Chain(lambda: _ask_reviewer(life, result, reviewers, index + 1))
+    proceed = _Chain(_ask_reviewer, life, result, reviewers, index + 1)
     try:
         decision = await await_foreign(reviewers[index], view_of(life), result, proceed)
     finally:
@@ -246,10 +254,10 @@ def _revalued(life: Life, result: ToolResult, value: object, contexts: tuple[Con
     if tool is None:
         return unknown_tool(life, contexts)
     try:
-        output = make_output(life, tool, value)
+        value, content, meta = make_output(life, tool, value)
     except InvalidOutputError as invalid:
         return invalid_output(life, str(invalid), contexts)
-    return evolve(result, value=output.value, content=output.content, meta=output.meta, contexts=contexts)
+    return evolve(result, value=value, content=content, meta=meta, contexts=contexts)
 
 
 def _contexts_of(contexts: Iterable[object]) -> tuple[Context, ...]:

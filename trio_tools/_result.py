@@ -96,7 +96,7 @@ _FROZEN_ALREADY: Final = frozenset({FrozenDict, FrozenList, int, bool, type(None
 
 
 @final
-@frozen(kw_only=True, repr=False, init=False)
+@frozen(repr=False, init=False)
 class ToolResult:
     """How one call ended (`OU-1` to `OU-6`).
 
@@ -179,17 +179,7 @@ class ToolResult:
         """Make one of parts that are of the right kind and frozen already (internal): every call does."""
         result = cls.__new__(cls)
         result.__attrs_init__(  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
-            outcome=outcome,
-            content=content,
-            value=value,
-            error=error,
-            meta=meta,
-            contexts=contexts,
-            concludes=concludes,
-            artifacts=artifacts,
-            write=write,
-            settlement=settlement,
-            cause=cause,
+            outcome, content, value, error, meta, contexts, concludes, artifacts, write, settlement, cause
         )
         return result
 

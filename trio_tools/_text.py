@@ -6,7 +6,6 @@ print.
 
 import json
 from collections.abc import Callable
-from decimal import Decimal
 from operator import itemgetter
 from typing import Any, TypeGuard
 
@@ -114,6 +113,9 @@ def _digits(number: int) -> str:
         return str(number)
     except ValueError:
         # `str` of an int stops at `sys.get_int_max_str_digits()`; a Decimal is as exact and knows no limit.
+        # It is imported by who needs it: hardly anybody does.
+        from decimal import Decimal
+
         return str(Decimal(number))
 
 

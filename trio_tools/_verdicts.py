@@ -1,6 +1,6 @@
 """The results that the registry itself makes, and the texts it puts in them (`JS-12`)."""
 
-from attrs import define
+from typing import TypeAlias
 
 from ._classification import Path
 from ._content import Content, Context, TextContent
@@ -26,12 +26,8 @@ LOSSY = "tool result must be losslessly JSON-serializable"
 """What a wrapper's result or a review decision is told that JSON would not keep whole (`MA-16`)."""
 
 
-@define(eq=False, repr=False)
-class Decided:
-    """A result that no later phase but those on its path can change."""
-
-    result: ToolResult
-    path: Path
+Decided: TypeAlias = tuple[ToolResult, Path]
+"""A result that no later phase but those on its path can change."""
 
 
 def failed(

@@ -54,7 +54,8 @@ class Watch:
     async def _stand(self) -> None:
         # The lifetime's own deadline has no callback either; its fused scope reports that one too.
         with FusedScope((self.lifetime,)):
-            await self._sentry.park()
+            if not self._sentry.released:
+                await self._sentry.park()
 
     def _notice(self, _interrupt: BaseException | None) -> None:
         now = trio.current_time()
