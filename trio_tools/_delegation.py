@@ -34,8 +34,9 @@ async def run_wrappers(life: Life) -> Decided:
         result = await _delegate(life, chain, 0, DispatchExecution(life, life.sources))
     except BaseException as raised:
         return _escaped(life, captured_of(raised))
-    cause = life.cause_if_stale()
     came = Came.SUCCESS if result.outcome is ToolOutcome.OK else Came.FAILURE
+    # A failure stays as it is, whoever is cancelled (`CA-3`).
+    cause = life.cause_if_stale() if came is Came.SUCCESS else None
     verdict, path = classify(Place.WRAPPERS, came, cause is not None)
     if verdict is Verdict.CUT:
         return aborted(life, cause, result.contexts), path

@@ -52,10 +52,11 @@ def out_of_time(
     cause = derived.scope.cause
     if cause is None:
         return None
+    if cause != sources_of(derived)[-1].cause_at(math.inf):
+        return None
     outer = execution.scope.cause
-    budget = sources_of(derived)[-1].cause_at(math.inf)
     # At the same instant the caller, or a wrapper further out, was first (`TI-15`).
-    if cause != budget or (outer is not None and outer.at <= cause.at):
+    if outer is not None and outer.at <= cause.at:
         return None
     life = life_of_view(execution)
     failure = standard_failure(TOOL_TIMEOUT, milliseconds=round(seconds * 1000))

@@ -1,6 +1,6 @@
 """The results that the registry itself makes, and the texts it puts in them (`JS-12`)."""
 
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from ._classification import Path
 from ._content import Content, Context, TextContent
@@ -30,6 +30,20 @@ Decided: TypeAlias = tuple[ToolResult, Path]
 """A result that no later phase but those on its path can change."""
 
 
+def _told(failure: ToolFailure) -> tuple[Content, ...]:
+    return (TextContent(f"Error: {failure.message}"),)
+
+
+def _ready(code: str) -> tuple[ToolFailure, tuple[Content, ...]]:
+    failure = standard_failure(code)
+    return failure, _told(failure)
+
+
+# The same for every call, and asked for by many at once when a scope is cancelled.
+_ABORTED: Final = _ready(ABORTED)
+_BEFORE: Final = _ready(ABORTED_BEFORE_DISPATCH)
+
+
 def failed(
     life: Life,
     failure: ToolFailure,
@@ -41,7 +55,7 @@ def failed(
     """Return a failed result whose content is ``Error: `` and the message."""
     return ToolResult.made(
         ToolOutcome.FAILED,
-        (TextContent(f"Error: {failure.message}"),),
+        _told(failure),
         life.settlement,
         error=failure,
         meta=meta,
@@ -52,10 +66,10 @@ def failed(
 
 def aborted(life: Life, cause: CancelCause | None, contexts: tuple[Context, ...]) -> ToolResult:
     """Return what a cancellation makes of a call: ABORTED once invoked, else BEFORE (`CA-5`)."""
-    failure = standard_failure(ABORTED if life.dispatched else ABORTED_BEFORE_DISPATCH)
+    failure, content = _ABORTED if life.dispatched else _BEFORE
     return ToolResult.made(
         ToolOutcome.CANCELLED,
-        (TextContent(f"Error: {failure.message}"),),
+        content,
         life.settlement,
         error=failure,
         contexts=contexts,
