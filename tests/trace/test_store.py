@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 import trio
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.trace.conftest import run_python
 from trio_tools.trace import _sql
@@ -201,6 +203,27 @@ async def test_rows_that_queue_up_share_a_commit(target: str) -> None:
     assert statistics.commits <= 5
     assert statistics.queued == statistics.failures == 0
     assert statistics.error is None
+
+
+@settings(max_examples=30)
+@given(st.lists(st.tuples(st.tuples(*[st.booleans()] * 7), st.integers(1, 300)), max_size=5))
+def test_what_is_null_in_some_rows_or_in_all_of_them_comes_back_as_it_was(
+    runs: list[tuple[tuple[bool, ...], int]],
+) -> None:
+    spans = [
+        tuple(value if present else None for value, present in zip("abcd", shape, strict=False))
+        + tuple(float(n) if present else None for n, present in enumerate(shape[4:]))
+        for shape, often in runs
+        for _ in range(often)
+    ]
+    rows = [(n, 5, "llm", str(n), *span) for n, span in enumerate(spans)]
+    database = SqliteDatabase(":memory:")
+    database.open()
+    database.write((), [(_sql.INSERT_EVENT, [("r", *row) for row in rows])])
+    loaded = database.read(_sql.SELECT_EVENTS, ("r",))
+    database.close()
+
+    assert loaded == rows
 
 
 @pytest.mark.rule("TR-13")

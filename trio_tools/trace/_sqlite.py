@@ -109,7 +109,7 @@ class SqliteDatabase:
                     raise run_exists(claim[0])
             for sql, rows in statements:
                 if sql is INSERT_EVENT:
-                    _insert_many(connection, rows)
+                    _insert_events(connection, rows)
                 else:
                     connection.executemany(sql, rows)
             connection.execute("COMMIT")
@@ -165,21 +165,33 @@ class SqliteDatabase:
         return self._writer
 
 
-_VALUES: Final = INSERT_EVENT[INSERT_EVENT.index("(?") :]
+_INTO, _, _NAMES = INSERT_EVENT[: INSERT_EVENT.index(")")].partition("(")
+_COLUMNS: Final = tuple(_NAMES.split(", "))
 # Each execution gives up the interpreter's lock and waits to have it back, which takes milliseconds where the
 # program that is being recorded computes. Few statements with many rows each keep that from adding up; powers
-# of two, so that the same few statements stay prepared. SQLite takes 32766 parameters, old ones 999.
-_ROWS: Final = tuple(2**power for power in range(10, -1, -1))
+# of two, so that the same few statements stay prepared, which takes longer than to execute them once there
+# are more rows. SQLite takes 32766 parameters, old ones 999.
+_ROWS: Final = tuple(2**power for power in range(8, -1, -1))
 
 
-def _insert_many(connection: sqlite3.Connection, rows: Sequence[Parameters]) -> None:
-    most = connection.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER) // _VALUES.count("?")
+def _insert_events(connection: sqlite3.Connection, rows: Sequence[Parameters]) -> None:
+    most = connection.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER) // len(_COLUMNS)
     start = 0
     for size in _ROWS:
         while size <= most and len(rows) - start >= size:
-            sql = INSERT_EVENT + f", {_VALUES}" * (size - 1)
-            connection.execute(sql, tuple(chain.from_iterable(rows[start : start + size])))
+            _insert(connection, rows[start : start + size])
             start += size
+
+
+def _insert(connection: sqlite3.Connection, rows: Sequence[Parameters]) -> None:
+    # A column that is null in every row is left out. For each None the driver asks whether there is an
+    # adapter, which takes longer than to bind a number; and steps that are no calls have half of their
+    # columns null.
+    columns = zip(_COLUMNS, zip(*rows, strict=True), strict=True)
+    told = {name: values for name, values in columns if values.count(None) < len(rows)}
+    row = f"({', '.join('?' * len(told))})"
+    sql = f"{_INTO}({', '.join(told)}) VALUES {', '.join([row] * len(rows))}"
+    connection.execute(sql, tuple(chain.from_iterable(zip(*told.values(), strict=True))))
 
 
 def _text(raw: bytes) -> str:

@@ -188,7 +188,6 @@ def _any_text(value: object) -> str:
 
 _WRITERS: Final = {
     "text": encode_basestring,
-    "flag": {False: "false", True: "true"}.__getitem__,
     "any": _any_text,
 }
 
@@ -200,8 +199,10 @@ def _expression(hint: object) -> str:
         return "{{text({})}}"
     if classes <= {int, float}:
         return "{{{}!r}}"
-    if classes <= {bool, Literal[True]}:
-        return "{{flag({})}}"
+    if classes == {Literal[True]}:
+        return "true"
+    if classes == {bool}:
+        return "{{'true' if {} else 'false'}}"
     return "{{any({})}}"
 
 

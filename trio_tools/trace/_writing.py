@@ -169,8 +169,10 @@ class RowQueue:
             self._fail(unit, RunStoreError("the store is closed"))
             _settle([unit])
             return
+        if not self._units:
+            # Whoever takes units sleeps only where there is none.
+            self._wake.set()
         self._units.append(unit)
-        self._wake.set()
 
     async def flush(self) -> None:
         """Wait until everything that was queued so far has been written, or has failed."""
