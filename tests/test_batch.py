@@ -1558,8 +1558,12 @@ async def test_a_finished_batch_needs_no_cycle_collector(
             raise ToolError("one", code="ONE")
         return number
 
+    def batches() -> int:
+        return sum(type(each).__module__ == "trio_tools._batch" for each in gc.get_objects())
+
     gc.collect()
     gc.disable()
+    before = batches()
     try:
         async with open_call_scope() as scope:
             results = await registry.execute_batch(
@@ -1568,8 +1572,10 @@ async def test_a_finished_batch_needs_no_cycle_collector(
                 on_failure=policy,
             )
             alive = [token for token in tokens if token() is not None]
+        left = batches() - before
     finally:
         gc.enable()
 
     assert len(tokens) == len(results) == 4
     assert alive == []
+    assert left <= 0

@@ -18,7 +18,7 @@ from attrs import define, field
 
 from ._call import ExecutionToken, ToolCall
 from ._decisions import BatchPolicy
-from ._fusion import Ambient
+from ._fusion import Ambient, Sentry
 from ._layer import Layer
 from ._leaves import capture_sync, close_coroutine, one_of
 from ._life import Life, Phase, Settings
@@ -80,7 +80,10 @@ class _Entry:
     skipped: CancelCause | None = None
     done: bool = False
     result: ToolResult | None = None
-    place: trio.Event = field(factory=trio.Event)
+    place: Sentry = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.place = Sentry(self.batch.asked_to_end)
 
     def admitted(self) -> None:
         self.admitted_at_last = True
@@ -94,9 +97,8 @@ class _Entry:
         if interrupt is not None:
             self.batch.interrupted(interrupt)
         self.batch.settle(self, result)
-        if not self.place.is_set():
-            with trio.CancelScope(shield=True):
-                await self.place.wait()
+        if not self.place.released:
+            await self.place.park()
 
     @trio.lowlevel.enable_ki_protection
     async def run(self) -> None:
@@ -116,8 +118,7 @@ class _Batch:
     interrupts: list[BaseException] = field(factory=list[BaseException])
     _in_flight: int = 0
     _committed: int = 0
-    _news: trio.Event = field(factory=trio.Event)
-
+    _news: Sentry | None = None
     _barrier: int = -1
     _stopped: bool = False
 
@@ -221,13 +222,20 @@ class _Batch:
             await self._next_news()
 
     async def _next_news(self) -> None:
-        self._news = trio.Event()
-        with trio.CancelScope(shield=True):
-            await self._news.wait()
+        self._news = Sentry(self.asked_to_end)
+        await self._news.park()
+        # It holds this batch.
+        self._news = None
 
     def notify(self) -> None:
         """Have the driver look again."""
-        self._news.set()
+        if self._news is not None:
+            self._news.release()
+
+    def asked_to_end(self, interrupt: BaseException | None) -> None:
+        """Take note of what interrupts a task that waits; cancelled it is only by what its calls see too."""
+        if interrupt is not None:
+            self.interrupted(interrupt)
 
     def settle(self, entry: _Entry, result: ToolResult) -> None:
         """Give the call's place among the dispatches free; a failure may end its siblings (`BA-3`)."""
@@ -275,7 +283,7 @@ class _Batch:
                 for interrupt in interrupts:
                     self.interrupted(interrupt)
             if not entry.done:
-                entry.place.set()
+                entry.place.release()
                 break
             self._committed += 1
         self.notify()

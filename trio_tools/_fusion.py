@@ -272,7 +272,7 @@ class Sentry:
 
     @trio.lowlevel.enable_ki_protection
     def release(self) -> None:
-        """Let the parked task go on, once."""
-        self.released = True
-        if self._task is not None:
+        """Let the task go on that is parked, or let none be parked any more."""
+        if self._task is not None and not self.released:
             trio.lowlevel.reschedule(self._task)
+        self.released = True
