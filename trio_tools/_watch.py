@@ -132,11 +132,10 @@ class Watch:
         """
         # Told weakly: a task that waits must not keep alive what has been published meanwhile.
         due: _Schedule = WeakKeyDictionary()
-        with trio.CancelScope(shield=True):
-            while (at := self._next_warning(due)) is not None:
-                with trio.move_on_at(at):
-                    await self.lifetime.next_change()
-                self._warn(due)
+        while (at := self._next_warning(due)) is not None:
+            with trio.CancelScope(deadline=at, shield=True):
+                await self.lifetime.next_change()
+            self._warn(due)
         self._alarmed = False
 
     def _next_warning(self, due: _Schedule) -> float | None:

@@ -90,15 +90,15 @@ FAULTS: list[tuple[str, str, str, str]] = [
     (
         "failures are not reviewed",
         "_pipeline.py",
-        "        if decided.path is Path.R:\n            result = await review",
-        "        if decided.path is Path.R and result.is_error is False:\n            result = await review",
+        "        if path is Path.R:\n            result = await review",
+        "        if path is Path.R and result.is_error is False:\n            result = await review",
     ),
     ("the review is not shielded", "_policy.py", "shield=True", "shield=False"),
     (
         "no finalizer runs",
         "_pipeline.py",
-        "finalizer=None if tool is None else tool.finalize,",
-        "finalizer=None,",
+        "None if tool is None else tool.finalize,",
+        "None,",
     ),
     (
         "a body that raised counts as cancelled",
@@ -135,8 +135,8 @@ FAULTS: list[tuple[str, str, str, str]] = [
     (
         "the code of a torn call is the wrong one",
         "_verdicts.py",
-        "ABORTED if life.dispatched else ABORTED_BEFORE_DISPATCH",
-        "ABORTED_BEFORE_DISPATCH if life.dispatched else ABORTED",
+        "_ABORTED if life.dispatched else _BEFORE",
+        "_BEFORE if life.dispatched else _ABORTED",
     ),
     (
         "a farther tool hides a nearer one",
