@@ -82,7 +82,8 @@ class Report:
 
     Attributes:
         tool: its name.
-        seed: what the check was drawn from; the same seed gives the same report.
+        seed: what the check was drawn from. The same seed gives the same report, unless the tool waits for
+            threads or processes, whose pace nobody rules.
         verdicts: requirement id to verdict, for every requirement of the manifest.
         reasons: requirement id to the reason of a verdict that is not PASS or FAIL, or to what a PASS
             rests on.

@@ -58,7 +58,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=None,
         metavar="N",
         dest="trio_tool_seed",
-        help="what the checks are drawn from; the same seed gives the same report",
+        help="what the checks are drawn from; the same seed gives the same report, but for tools that "
+        "wait for threads or processes",
     )
 
 
