@@ -72,7 +72,12 @@ def add_parser(subparsers: Subparsers) -> None:
         parser.add_argument(
             f"--{form}", type=Path, metavar="FILE", help=f"write the report as {what} as well"
         )
-    parser.add_argument("--seed", type=int, metavar="N", help="the same seed gives the same report, but for tools that wait for threads or processes")
+    parser.add_argument(
+        "--seed",
+        type=int,
+        metavar="N",
+        help="the same seed gives the same report, but for tools that wait for threads or processes",
+    )
     parser.add_argument("--replay", metavar="TOKEN", help="run the one case of a finding again")
     parser.add_argument("--yes", action="store_true", help="run tools that may change something, unasked")
     parser.add_argument(
