@@ -727,6 +727,10 @@ async def _leave_open(what: str) -> None:
             scope.cancel()
         case "empty nursery":
             await trio.open_nursery().__aenter__()
+        case "nursery without its scope":
+            nursery = await trio.open_nursery().__aenter__()
+            nursery.start_soon(trio.sleep_forever)
+            nursery.cancel_scope.__exit__(None, None, None)
         case "call scope":
             await open_call_scope(name="mine").__aenter__()
         case "child scope":
@@ -743,6 +747,7 @@ LEFT_OPEN = [
     "cancelled scope",
     "empty nursery",
     "busy nursery",
+    "nursery without its scope",
     "call scope",
     "child scope",
 ]
@@ -943,6 +948,8 @@ async def test_a_body_that_cancels_the_nursery_it_finds_itself_in_was_not_cancel
         await registry.execute_batch([call(scope, kind), call(scope, "sibling")])
 
     assert [facts(result) for result in seen.results] == [expected, "ok returned"]
+    if expected == "failed TOOL_ERROR cancelled":
+        assert seen.results[0].text == "Error: tool cancelled itself"
 
 
 @pytest.mark.rule("SC-3", "WR-5", "BO-4")
@@ -985,28 +992,33 @@ async def test_what_a_body_started_in_the_nursery_it_found_is_cancelled_with_the
     assert trio.current_time() == pytest.approx(begun + 3, abs=0.01)  # pyright: ignore[reportUnknownMemberType]
 
 
-@pytest.mark.rule("BO-10")
+@pytest.mark.rule("BO-10", "JS-9")
 @pytest.mark.parametrize("what", LEFT_OPEN)
 @pytest.mark.parametrize("kind", ["plain", "with context"])
+@pytest.mark.parametrize(
+    "error", [ToolError("mine", code="MINE"), RuntimeError("mine"), ValueError("Nursery stack corrupted")]
+)
 async def test_an_error_of_a_body_that_left_a_scope_open_is_the_error(
-    autojump_clock: MockClock, kind: str, what: str
+    autojump_clock: MockClock, kind: str, what: str, error: Exception
 ) -> None:
     registry, seen = observed()
 
     @registry.tool
     async def plain() -> str:
         await _leave_open(what)
-        raise ToolError("mine", code="MINE")
+        raise error
 
     @registry.tool(name="with context")
     async def with_context(ctx: ToolContext) -> str:
         await _leave_open(what)
-        raise ToolError("mine", code="MINE")
+        raise error
 
     async with open_call_scope() as scope:
         await registry.execute(call(scope, kind))
 
-    assert facts(seen.only) == "failed MINE raised"
+    code = error.code if isinstance(error, ToolError) else "TOOL_ERROR"
+    assert facts(seen.only) == f"failed {code} raised"
+    assert seen.only.text == f"Error: {error}"
 
 
 @pytest.mark.rule("BO-10")
@@ -1804,6 +1816,24 @@ async def test_a_body_whose_transport_says_cancelled_is_aborted_whoever_cancelle
     assert caused_at(seen.only) == 1.0
     assert seen.only.text == "Error: tool call aborted"
     assert seen.only.contexts == ("kept",)
+
+
+@pytest.mark.rule("TP-2", "CA-3")
+@pytest.mark.parametrize("cancelled", [True, False])
+async def test_a_transport_that_does_not_say_cancelled_is_a_failure_whoever_cancels(cancelled: bool) -> None:
+    registry, seen = observed()
+
+    @registry.tool
+    async def remote() -> str:
+        if cancelled:
+            scope.cancel()
+        raise TransportError("the line is down")
+
+    async with open_call_scope() as scope:
+        await registry.execute(call(scope, "remote"))
+
+    assert facts(seen.only) == "failed TOOL_ERROR raised"
+    assert seen.only.text == "Error: the line is down"
 
 
 @pytest.mark.rule("TP-2", "BO-8")

@@ -1237,7 +1237,7 @@ async def test_a_delegation_in_another_task_is_governed_like_any_other(autojump_
 
 
 @pytest.mark.rule("WR-20")
-@pytest.mark.parametrize("where", ["body", "inner wrapper"])
+@pytest.mark.parametrize("where", ["body", "body at once", "inner wrapper"])
 @pytest.mark.parametrize("how", ["returns", "raises"])
 async def test_a_delegation_left_running_is_cancelled_and_awaited(
     autojump_clock: MockClock, where: str, how: str
@@ -1256,7 +1256,7 @@ async def test_a_delegation_left_running_is_cancelled_and_awaited(
 
     @registry.tool
     async def body() -> str:
-        if where == "body":
+        if where != "inner wrapper":
             await until_cancelled()
         return "done"
 
@@ -1269,7 +1269,7 @@ async def test_a_delegation_left_running_is_cancelled_and_awaited(
 
         async def delegate(execution: DispatchExecution, proceed: Proceed) -> None:
             try:
-                await proceed(execution)
+                log.append(facts(await proceed(execution)))
             except BaseException as error:
                 log.append(type(error).__name__)
 
@@ -1281,16 +1281,72 @@ async def test_a_delegation_left_running_is_cancelled_and_awaited(
             return ToolResult.failed("made", code="MADE")
 
         registry.wrap(wrapper)
-        registry.wrap(inner)
+        if where != "body at once":
+            registry.wrap(inner)
         async with open_call_scope() as scope:
             await registry.execute(call(scope, "body"))
             returned = trio.current_time()
 
     assert returned == 5.0
-    assert log[0] == "ended at 5.0"
-    settled = "cancelled" if where == "body" else "not_dispatched"
+    in_body = where != "inner wrapper"
+    cancelled = "cancelled ABORTED cancelled ambient:wrapper" if in_body else "Cancelled"
+    assert log == ["ended at 5.0", cancelled]
+    settled = "cancelled" if in_body else "not_dispatched"
     assert facts(seen.only) == f"failed POLICY_ERROR {settled}"
     assert reviewed == []
+
+
+@pytest.mark.rule("WR-20", "WR-9", "WR-11", "CA-1")
+@pytest.mark.parametrize("where", ["in the body", "in a wrapper"])
+@pytest.mark.parametrize(
+    ("then", "expected"),
+    [
+        ("falls back", "ok cancelled"),
+        ("retries", "ok returned"),
+    ],
+)
+async def test_a_delegation_that_an_inner_wrapper_left_running_cancels_nothing_of_an_outer_one(
+    autojump_clock: MockClock, where: str, then: str, expected: str
+) -> None:
+    registry, seen = observed()
+    attempts: list[float] = []
+    cancelled: list[bool] = []
+
+    @registry.tool
+    async def body() -> str:
+        attempts.append(trio.current_time())
+        await trio.sleep(5)
+        return "done"
+
+    async with trio.open_nursery() as foreign:
+
+        async def outer(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+            try:
+                return await proceed(execution)
+            except Exception:
+                cancelled.append(execution.scope.cancel_called)
+                return ToolResult.ok("fallen back") if then == "falls back" else await proceed(execution)
+
+        async def leaves(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+            if attempts:
+                return await proceed(execution)
+            foreign.start_soon(proceed, execution)
+            await trio.sleep(2)
+            return ToolResult.failed("made", code="MADE")
+
+        async def innermost(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+            return await proceed(execution)
+
+        registry.wrap(outer)
+        registry.wrap(leaves)
+        if where == "in a wrapper":
+            registry.wrap(innermost)
+        async with open_call_scope() as scope:
+            await registry.execute(call(scope, "body"))
+
+    assert cancelled == [False]
+    assert facts(seen.only) == expected
+    assert not seen.executions[0].scope.cancel_called
 
 
 @pytest.mark.rule("WR-20", "SC-3")
@@ -1666,6 +1722,54 @@ async def test_an_abandoned_delegation_cancels_wrappers_that_it_only_then_enters
 
     assert log == ["innermost left at 2.0", "ended at 2.0"]
     assert facts(seen.only) == "failed POLICY_ERROR not_dispatched"
+
+
+@pytest.mark.rule("WR-20", "BO-2")
+@pytest.mark.parametrize("passes", range(8))
+@pytest.mark.parametrize("kind", ["alone", "with context"])
+async def test_an_abandoned_delegation_invokes_no_body_any_more(
+    autojump_clock: MockClock, kind: str, passes: int
+) -> None:
+    registry, seen = observed()
+    log: list[str] = []
+
+    @registry.tool
+    async def alone() -> str:
+        log.append("invoked")
+        await trio.sleep_forever()
+        return "never"
+
+    @registry.tool(name="with context")
+    async def with_context(ctx: ToolContext) -> str:
+        log.append("invoked")
+        await trio.sleep_forever()
+        return "never"
+
+    async def delegate(execution: DispatchExecution, proceed: Proceed) -> None:
+        await proceed(execution)
+
+    async def wrapper(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        foreign.start_soon(delegate, execution, proceed)
+        while not entered.is_set():
+            await trio.lowlevel.checkpoint()
+        for _ in range(passes):
+            await trio.lowlevel.checkpoint()
+        log.append("left")
+        return ToolResult.failed("made", code="MADE")
+
+    async def inner(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        entered.set()
+        return await proceed(execution)
+
+    entered = trio.Event()
+    registry.wrap(wrapper)
+    registry.wrap(inner)
+    async with trio.open_nursery() as foreign, open_call_scope() as scope:
+        await registry.execute(call(scope, kind))
+
+    assert log in (["left"], ["invoked", "left"])
+    assert seen.only.dispatched is ("invoked" in log)
+    assert seen.only.code == "POLICY_ERROR"
 
 
 @pytest.mark.rule("BO-1")

@@ -1116,15 +1116,23 @@ async def test_nothing_of_a_call_is_kept_alive_once_it_is_published(
     assert in_flight == ()
 
 
-async def test_a_finished_ok_call_needs_no_cycle_collector(autojump_clock: MockClock) -> None:
+@pytest.mark.parametrize("how", ["ok", "fails", "helper fails"])
+async def test_a_finished_call_needs_no_cycle_collector(autojump_clock: MockClock, how: str) -> None:
     registry = Registry()
     held: list[weakref.ref[Big]] = []
 
+    async def helper() -> None:
+        raise ToolError("helper", code="HELPER")
+
     @registry.tool(name="work")
-    async def body() -> str:
+    async def body(ctx: ToolContext) -> str:
         big = Big()
         held.append(weakref.ref(big))
+        if how == "helper fails":
+            ctx.nursery.start_soon(helper)
         await trio.sleep(1)
+        if how == "fails":
+            raise ToolError("mine", code="MINE")
         return "worked"
 
     gc.collect()

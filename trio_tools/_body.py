@@ -13,6 +13,7 @@ that executes the call is parked with a `Sentry`: it cannot be interrupted, and 
 asked to cancel.
 """
 
+import math
 import threading
 from functools import partial
 from typing import Final
@@ -55,7 +56,7 @@ async def run_body(life: Life, sources: tuple[Source, ...], tool: Tool, bound: o
     except BaseException as raised:
         attempt.errors.append(raised)
     life.task, life.nursery = executing, None
-    life.scheduled = life.stale = True
+    life.scheduled = True
     return _settle(attempt)
 
 
@@ -67,11 +68,15 @@ def _asked_to_cancel(attempt: Attempt, interrupt: BaseException | None) -> None:
         attempt.interrupt = interrupt
         attempt.scope.cancel()
     elif life.cause_at(now) is None:
-        if attempt.scope.cancel_called and not life.abandoned:
+        if not attempt.scope.cancel_called:
+            life.notice(now)
+        elif life.abandoned:
+            # The wrapper that delegated has ended (`WR-20`); no scope around the call was cancelled.
+            assert life.lexical is not None
+            life.lexical.observe(-math.inf, now)
+        else:
             # None of its sources did, so the body found the scope that is around it, or broke its nursery.
             attempt.cancelled_itself = True
-        else:
-            life.notice(now)
     life.lifetime.alarm()
 
 
@@ -143,8 +148,7 @@ async def _invoke(attempt: Attempt, context: ToolContext | None) -> None:
 def _may_invoke(attempt: Attempt) -> bool:
     """Ask for the last time, and mark: this, and the call of the function, are one step (`BO-2`)."""
     life = attempt.life
-    attempt.refused = life.cause_now(attempt.sources)
-    if attempt.refused is not None or life.abandoned:
+    if life.cause_now(attempt.sources) is not None:
         return False
     attempt.invoked = True
     life.invoked(attempt.tool)
@@ -164,7 +168,6 @@ async def _invoke_in_thread(attempt: Attempt, context: ToolContext | None) -> No
     try:
         await limiter.acquire()
     except trio.Cancelled:
-        attempt.refused = attempt.life.cause_now(attempt.sources)
         return
     try:
         if not _may_invoke(attempt):
@@ -208,7 +211,7 @@ def _settle(attempt: Attempt) -> ToolResult:
     if interrupts:
         raise one_of(interrupts)
     if not attempt.invoked:
-        return aborted(life, attempt.refused or cause, life.body_contexts())
+        return aborted(life, cause, life.body_contexts())
     if leaves.errors:
         return _raised(attempt, leaves.errors, cause)
     if attempt.left_open:

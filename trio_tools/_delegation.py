@@ -170,12 +170,14 @@ class _Proceed:
 
     async def drain(self) -> None:
         """End the delegation that is running in another task."""
-        self._life.abandoned = True
+        # A number, for a wrapper further in may do the same; whoever is around may delegate again (`WR-11`).
+        self._life.abandoned += 1
         self._ended = trio.Event()
         for span in self._life.spans[self._depth :]:
             span.trio_scope.cancel()
         with trio.CancelScope(shield=True):
             await self._ended.wait()
+        self._life.abandoned -= 1
 
 
 def _ended_by_own_source(

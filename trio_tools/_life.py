@@ -170,7 +170,7 @@ class Life:
         self.lexical: Ambient | None = None
         self.derived: tuple[ScopeView, ...] = ()
         self.spans: Final[list[FusedScope]] = []
-        self.abandoned = False
+        self.abandoned = 0
         self.stale = True
         self.checked_at = -math.inf
         self.effective = math.inf
@@ -399,7 +399,6 @@ class Attempt:
         "life",
         "nursery",
         "raised",
-        "refused",
         "returned",
         "scope",
         "settled",
@@ -417,7 +416,6 @@ class Attempt:
         self.scope: trio.CancelScope | None = None
         self.nursery: trio.Nursery | None = None
         self.invoked = False
-        self.refused: CancelCause | None = None
         self.returned = False
         self.value: object = None
         self.left_open = self.cancelled_itself = False
