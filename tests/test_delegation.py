@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 from functools import partial
@@ -538,24 +539,25 @@ async def test_an_inner_wrapper_that_swallows_the_end_of_its_delegation_meets_it
 
 
 @pytest.mark.rule("WR-10")
-@pytest.mark.parametrize("fires", ["mine", "caller", "nobody"])
+@pytest.mark.parametrize("fires", ["mine", "caller", "trio scope", "nobody"])
 async def test_the_derived_view_tells_whose_source_came_first(autojump_clock: MockClock, fires: str) -> None:
     registry, _ = observed(nap)
     told: list[str | None] = []
 
     async def wrapper(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
         derived = execution.with_timeout(2 if fires == "mine" else 20, name="mine")
-        result = await proceed(derived)
+        with trio.move_on_after(2 if fires == "trio scope" else 50):
+            result = await proceed(derived)
         for _ in range(2):
             told.append(derived.scope.cause and derived.scope.cause.name)
             hold_loop(100)
-        return result
+        return result  # pyright: ignore[reportPossiblyUnboundVariable]
 
     registry.wrap(wrapper)
     async with open_call_scope(timeout=2 if fires == "caller" else 90) as scope:
         await registry.execute(call(scope, "nap", seconds=9))
 
-    assert told == [None if fires == "nobody" else fires] * 2
+    assert told == [fires if fires in ("mine", "caller") else None] * 2
 
 
 @pytest.mark.rule("WR-10")
@@ -576,6 +578,228 @@ async def test_a_source_that_fires_after_proceed_did_not_come_first(autojump_clo
 
     assert told == [False]
     assert seen.published == ["nap: ok returned"]
+
+
+@pytest.mark.rule("WR-10", "WR-6")
+@pytest.mark.parametrize(
+    ("limit", "told"),
+    [(1.0, "outer"), (3.0, "inner"), (10.0, None)],
+    ids=["outer first", "outer while the body ends", "outer never"],
+)
+async def test_the_derived_view_tells_what_an_inner_source_decided_before_its_own_came(
+    autojump_clock: MockClock, limit: float, told: str | None
+) -> None:
+    registry, seen = observed()
+    views: list[DispatchExecution] = []
+
+    @registry.tool
+    async def lingers() -> str:
+        try:
+            await trio.sleep_forever()
+        finally:
+            with trio.CancelScope(shield=True):
+                await trio.sleep_until(4)
+        return "never"
+
+    async def outer(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        views.append(execution.with_deadline(limit, name="outer"))
+        return await proceed(views[0])
+
+    async def inner(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        return await proceed(execution.with_deadline(2, name="inner"))
+
+    registry.wrap(outer)
+    registry.wrap(inner)
+    async with open_call_scope() as scope:
+        await registry.execute(call(scope, "lingers"))
+
+    cause = views[0].scope.cause
+    assert (cause and cause.name) == told
+    assert facts(seen.only) == f"cancelled ABORTED cancelled deadline:{told or 'inner'}"
+
+
+@pytest.mark.rule("WR-10", "WR-11", "WR-6")
+async def test_a_retry_that_is_refused_has_a_cause_of_its_own(autojump_clock: MockClock) -> None:
+    registry, _ = observed()
+    causes: list[str | None] = []
+
+    @registry.tool
+    async def lingers() -> str:
+        try:
+            await trio.sleep_forever()
+        finally:
+            with trio.CancelScope(shield=True):
+                await trio.sleep_until(4)
+        return "never"
+
+    async def outer(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        derived = execution.with_deadline(3, name="outer")
+        for _ in range(2):
+            result = await proceed(derived)
+            causes.append(derived.scope.cause and derived.scope.cause.name)
+        return result  # pyright: ignore[reportPossiblyUnboundVariable]
+
+    async def inner(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        limit = 2.0 if not execution.dispatched else 9.0
+        return await proceed(execution.with_deadline(limit, name="inner"))
+
+    registry.wrap(outer)
+    registry.wrap(inner)
+    async with open_call_scope() as scope:
+        await registry.execute(call(scope, "lingers"))
+
+    assert causes == ["inner", "outer"]
+
+
+@pytest.mark.rule("SC-14", "WR-4")
+async def test_an_inner_wrapper_sees_what_governs_it_after_it_delegated_too(
+    autojump_clock: MockClock,
+) -> None:
+    registry, _ = observed(nap)
+    looks: list[bool] = []
+
+    async def outer(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        return await proceed(execution.with_deadline(3, name="outer"))
+
+    async def inner(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        result = await proceed(execution)
+        for _ in range(2):
+            looks.append(execution.scope.cancel_called)
+            hold_loop(5)
+        return result
+
+    registry.wrap(outer)
+    registry.wrap(inner)
+    async with open_call_scope() as scope:
+        await registry.execute(call(scope, "nap", seconds=1))
+
+    assert looks == [False, True]
+
+
+@pytest.mark.rule("WR-9", "WR-6")
+@pytest.mark.parametrize(("limit", "answered"), [(1.0, True), (3.0, False), (4.0, False)])
+async def test_inner_wrappers_that_end_late_were_ended_by_the_source_that_was_first(
+    autojump_clock: MockClock, limit: float, answered: bool
+) -> None:
+    registry, seen = observed(nap)
+    answers: list[str] = []
+
+    async def outer(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        answers.append(facts(await proceed(execution.with_deadline(limit, name="outer"))))
+        return ToolResult.failed("too slow", code="SLOW")
+
+    async def inner(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        try:
+            await trio.sleep_forever()
+        finally:
+            with trio.CancelScope(shield=True):
+                await trio.sleep_until(5)
+        return await proceed(execution)
+
+    registry.wrap(outer)
+    registry.wrap(inner)
+    async with open_call_scope(timeout=3) as scope:
+        await registry.execute(call(scope, "nap", seconds=1))
+
+    before = "cancelled ABORTED_BEFORE_DISPATCH not_dispatched"
+    assert answers == ([f"{before} deadline:outer"] if answered else [])
+    assert facts(seen.only) == ("failed SLOW not_dispatched" if answered else f"{before} deadline:caller")
+
+
+@pytest.mark.rule("WR-9", "PU-9")
+async def test_an_interrupt_is_raised_on_where_an_added_source_fired_too(autojump_clock: MockClock) -> None:
+    registry, seen = observed(nap)
+
+    async def outer(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        return await proceed(execution.with_deadline(2, name="outer"))
+
+    async def inner(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        try:
+            await trio.sleep_forever()
+        finally:
+            raise KeyboardInterrupt
+
+    registry.wrap(outer)
+    registry.wrap(inner)
+    async with open_call_scope() as scope:
+        with pytest.raises(KeyboardInterrupt):
+            await registry.execute(call(scope, "nap", seconds=1))
+
+    assert facts(seen.only) == "cancelled ABORTED_BEFORE_DISPATCH not_dispatched"
+
+
+@pytest.mark.rule("WR-18", "WR-6", "CA-17")
+async def test_cancelled_leaving_the_chain_keeps_what_decided_before_the_caller_came(
+    autojump_clock: MockClock,
+) -> None:
+    registry, seen = observed()
+
+    @registry.tool
+    async def lingers() -> str:
+        try:
+            await trio.sleep_forever()
+        finally:
+            with trio.CancelScope(shield=True):
+                await trio.sleep_until(4)
+        return "never"
+
+    async def wrapper(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        await proceed(execution.with_deadline(2, name="mine"))
+        await trio.sleep_forever()
+        raise AssertionError
+
+    registry.wrap(wrapper)
+    async with open_call_scope(timeout=3) as scope:
+        await registry.execute(call(scope, "lingers"))
+
+    assert facts(seen.only) == "cancelled ABORTED cancelled deadline:mine"
+
+
+@pytest.mark.rule("BA-5", "BO-1", "BO-13")
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("strict", ["INVALID_ARGS", "begun at 0.0"]), ("threaded", ["TOO_LATE", "begun at 2.0"])],
+)
+async def test_the_next_call_begins_when_a_dispatch_has_come_to_its_end_without_a_body(
+    autojump_clock: MockClock, name: str, expected: list[str]
+) -> None:
+    registry, seen = observed()
+    phases: list[str] = []
+
+    @registry.tool(concurrency_safe=True)
+    async def strict(number: int) -> str:
+        return f"got {number}"
+
+    @registry.tool(concurrency_safe=True)
+    def threaded() -> str:
+        return "threaded"
+
+    @registry.tool(concurrency_safe=True)
+    async def after() -> str:
+        return f"begun at {trio.current_time()}"
+
+    async def wrapper(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        result = await proceed(execution.with_timeout(2, name="mine"))
+        if execution.name == "after":
+            return result
+        phases.append(registry.statistics().calls[0].phase)
+        await trio.sleep(5)
+        return result if name == "strict" else ToolResult.failed("too late", code="TOO_LATE")
+
+    registry.wrap(wrapper)
+    limiter = trio.to_thread.current_default_thread_limiter()
+    borrowers = [object() for _ in range(int(limiter.total_tokens))]
+    for borrower in borrowers:
+        limiter.acquire_on_behalf_of_nowait(borrower)
+    try:
+        async with open_call_scope() as scope:
+            await registry.execute_batch([call(scope, name), call(scope, "after")])
+    finally:
+        for borrower in borrowers:
+            limiter.release_on_behalf_of(borrower)
+
+    assert phases == ["wrappers"]
+    assert [result.code or result.value for result in seen.results] == expected
 
 
 @pytest.mark.rule("WR-11", "WR-12")
@@ -1058,6 +1282,27 @@ async def test_a_wrapper_that_returns_no_result_is_a_policy_error(
     assert reviewed == []
 
 
+async def never_awaited() -> ToolResult:
+    """Make a result that nobody waits for."""
+    return ToolResult.ok("mine")
+
+
+@pytest.mark.rule("WR-17")
+async def test_a_coroutine_that_a_wrapper_returns_leaves_no_warning_behind(autojump_clock: MockClock) -> None:
+    registry, seen = observed(explains)
+    made = never_awaited()
+
+    async def wrapper(_execution: DispatchExecution, _proceed: Proceed) -> ToolResult:
+        return made  # pyright: ignore[reportReturnType]
+
+    registry.wrap(wrapper)
+    async with open_call_scope() as scope:
+        await registry.execute(call(scope, "explains"))
+
+    assert facts(seen.only) == "failed POLICY_ERROR not_dispatched"
+    assert inspect.getcoroutinestate(made) == inspect.CORO_CLOSED
+
+
 @pytest.mark.rule("WR-18", "CA-17")
 @pytest.mark.parametrize("how", ["caller", "ambient"])
 @pytest.mark.parametrize(
@@ -1205,6 +1450,56 @@ async def test_a_wrapper_may_give_a_failure_the_cause_of_its_own_source(autojump
         await registry.execute(call(scope, "nap", seconds=9))
 
     assert seen.published == ["nap: failed SLOW cancelled deadline:mine"]
+
+
+@pytest.mark.rule("CA-6", "WR-16", "WR-19")
+@pytest.mark.parametrize(
+    ("how", "outcome", "expected"),
+    [
+        ("source", "failed", "failed SLOW cancelled deadline:mine"),
+        ("source", "cancelled", "cancelled ABORTED cancelled deadline:mine"),
+        ("trio scope", "failed", "failed SLOW cancelled ambient:wrapper"),
+        ("trio scope", "cancelled", "cancelled ABORTED cancelled ambient:wrapper"),
+    ],
+)
+async def test_what_a_wrapper_makes_of_the_end_of_its_delegation_keeps_the_cause(
+    autojump_clock: MockClock, how: str, outcome: str, expected: str
+) -> None:
+    registry, seen = observed(nap)
+
+    async def wrapper(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        with trio.move_on_after(2 if how == "trio scope" else 50):
+            result = await proceed(execution.with_timeout(2, name="mine") if how == "source" else execution)
+            assert result.cause is not None
+            if outcome == "failed":
+                return ToolResult.failed("too slow", code="SLOW", cause=result.cause)
+            return attrs.evolve(result, contexts=("mine",))
+        raise AssertionError
+
+    registry.wrap(wrapper)
+    async with open_call_scope() as scope:
+        await registry.execute(call(scope, "nap", seconds=9))
+
+    assert facts(seen.only) == expected
+    assert seen.only.contexts == (("mine",) if outcome == "cancelled" else ())
+
+
+@pytest.mark.rule("NE-7", "WR-14")
+@pytest.mark.parametrize("concludes", [True, False])
+async def test_a_success_that_a_wrapper_makes_concludes_if_it_says_so(
+    autojump_clock: MockClock, concludes: bool
+) -> None:
+    registry, seen = observed(nap)
+
+    async def wrapper(_execution: DispatchExecution, _proceed: Proceed) -> ToolResult:
+        return attrs.evolve(ToolResult.ok("mine"), concludes=concludes)
+
+    registry.wrap(wrapper)
+    async with open_call_scope() as scope:
+        await registry.execute(call(scope, "nap", seconds=9))
+
+    assert facts(seen.only) == "ok not_dispatched"
+    assert seen.only.concludes is concludes
 
 
 @pytest.mark.rule("WR-20", "SC-3")
@@ -1721,6 +2016,35 @@ async def test_an_abandoned_delegation_cancels_wrappers_that_it_only_then_enters
         log.append(f"ended at {trio.current_time()}")
 
     assert log == ["innermost left at 2.0", "ended at 2.0"]
+    assert facts(seen.only) == "failed POLICY_ERROR not_dispatched"
+
+
+@pytest.mark.rule("WR-20", "BO-1")
+async def test_an_abandoned_delegation_that_goes_on_behind_a_shield_invokes_no_body(
+    autojump_clock: MockClock,
+) -> None:
+    registry, seen = observed(work)
+    answers: list[str] = []
+
+    async def leaves(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        foreign.start_soon(proceed, execution)
+        await trio.sleep(1)
+        return ToolResult.failed("made", code="MADE")
+
+    async def goes_on_behind_a_shield(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        with trio.CancelScope(shield=True):
+            await trio.sleep(2)
+            result = await proceed(execution)
+            answers.append(facts(result))
+            return result
+        raise AssertionError
+
+    registry.wrap(leaves)
+    registry.wrap(goes_on_behind_a_shield)
+    async with trio.open_nursery() as foreign, open_call_scope() as scope:
+        await registry.execute(call(scope, "work"))
+
+    assert answers == ["cancelled ABORTED_BEFORE_DISPATCH not_dispatched"]
     assert facts(seen.only) == "failed POLICY_ERROR not_dispatched"
 
 

@@ -102,7 +102,6 @@ async def _proceed(
 async def _wrap(life: Life, chain: tuple[Wrapper, ...], index: int, view: DispatchExecution) -> ToolResult:
     """Run the wrapper at ``index`` within a span of its own, and check what it returns."""
     life.enter(Phase.WRAPPERS)
-    life.stale = True
     # Never one span for two wrappers: the outer one may shield the inner one, or run it in another task.
     with FusedScope(sources_of(view), life.spans) as span:
         if life.abandoned:
@@ -254,7 +253,6 @@ async def _dispatch(life: Life, sources: tuple[Source, ...]) -> ToolResult:
             result = await run_body(life, sources, tool, bound)
     life.begun()
     life.enter(Phase.WRAPPERS)
-    life.proceeded.append(result)
     return result
 
 
