@@ -526,25 +526,43 @@ async def test_an_answer_of_a_guard_that_is_no_text_starts_no_body(
     assert witness.phases == ERROR
 
 
-@pytest.mark.rule("GA-6", "LA-13")
-async def test_the_coroutine_that_a_guard_returns_is_closed(autojump_clock: MockClock) -> None:
-    registry, _ = observed()
+@pytest.mark.rule("GA-6", "RE-7", "LA-13")
+@pytest.mark.parametrize("hook", ["gate", "approver", "guard", "reviewer"])
+async def test_the_coroutine_that_a_hook_decides_is_closed(autojump_clock: MockClock, hook: str) -> None:
     coroutines: list[Any] = []
 
     async def never() -> None:
-        raise AssertionError("nobody awaits a guard")
+        raise AssertionError("nobody awaits a decision")
 
-    def guard(_execution: ToolExecution) -> Any:
+    def decide() -> Any:
         coroutines.append(never())
         return coroutines[0]
 
-    registry.guard(guard)
+    async def approver(_execution: ToolExecution, _reason: str | None) -> Approval:
+        return decide()
+
+    async def gate(_execution: ToolExecution, _proceed: GateRest) -> GateDecision:
+        return decide() if hook == "gate" else Ask()
+
+    def guard(_execution: ToolExecution) -> Any:
+        return decide()
+
+    async def review(_execution: ToolExecution, _result: ToolResult, _proceed: ReviewRest) -> ReviewDecision:
+        return decide()
+
+    registry, _ = observed(approver=approver)
+    if hook == "reviewer":
+        registry.review(review)
+    elif hook == "guard":
+        registry.guard(guard)
+    else:
+        registry.gate(gate)
     witness = Witness(registry)
     async with open_call_scope() as scope:
         result = await registry.execute(call(scope, "work"))
 
-    assert facts(result) == "failed POLICY_ERROR not_dispatched"
-    assert witness.phases == ERROR
+    assert result.code == "POLICY_ERROR"
+    assert hook == "reviewer" or witness.phases == ERROR
     with pytest.raises(RuntimeError, match="cannot reuse"):
         coroutines[0].send(None)
 
@@ -982,6 +1000,7 @@ async def test_cancelled_out_of_gate_or_approver_is_the_callers_or_stray(
         assert witness.phases == DENIED
     else:
         assert facts(seen.only) == "failed POLICY_ERROR not_dispatched"
+        assert seen.only.text == f"Error: stray Cancelled escaped {'a' if who == 'gate' else 'the'} {who}"
         assert witness.phases == ERROR
 
 
@@ -1017,7 +1036,7 @@ async def test_a_gate_that_lets_out_the_end_of_its_own_scope_fails_closed(autoju
 
 
 @pytest.mark.rule("GA-14")
-@pytest.mark.parametrize("where", ["gate", "approver", "guard"])
+@pytest.mark.parametrize("where", ["gate", "approver", "guard", "guard alone"])
 @pytest.mark.parametrize("way", ["passes", "denied", "error"])
 async def test_a_caller_cancelled_by_the_end_of_the_guards_enters_no_wrapper(
     autojump_clock: MockClock, where: str, way: str
@@ -1036,14 +1055,15 @@ async def test_a_caller_cancelled_by_the_end_of_the_guards_enters_no_wrapper(
             return Ask()
 
         def guard(_execution: ToolExecution) -> str | None:
-            if where == "guard":
+            if where.startswith("guard"):
                 scope.cancel()
             if way == "error":
                 raise ValueError("broken")
             return "no" if way == "denied" else None
 
         registry, seen = observed(approver=approver)
-        registry.gate(gate)
+        if where != "guard alone":
+            registry.gate(gate)
         registry.guard(guard)
         witness = Witness(registry)
         await registry.execute(call(scope, "work"))
@@ -1538,6 +1558,8 @@ async def test_a_review_that_goes_wrong_releases_no_content(autojump_clock: Mock
     assert result.contexts == ()
     assert "rich" not in result.text
     assert (result.value, result.meta, result.artifacts, result.write) == (None, None, (), None)
+    if type(bad) is Block and not bad.contexts:
+        assert result.text.startswith("Error: the feedback of a review decision is malformed: ")
 
 
 @pytest.mark.rule("RE-7")
