@@ -1706,8 +1706,43 @@ async def test_cancelling_while_a_task_is_being_started_stops_it(autojump_clock:
     assert facts(seen.only) == "cancelled ABORTED cancelled deadline:caller"
 
 
-@pytest.mark.rule("BO-6", "CA-2")
-async def test_a_deadline_reached_in_the_very_last_step_of_a_body_counts(autojump_clock: MockClock) -> None:
+@pytest.mark.rule("CA-1", "CA-2", "SC-9")
+@pytest.mark.parametrize("where", ["entry", "guard", "wrapper"])
+@pytest.mark.parametrize("late", [0.0, 1.0])
+async def test_an_ambient_deadline_that_is_reached_before_trio_has_noticed_counts(
+    autojump_clock: MockClock, where: str, late: float
+) -> None:
+    registry, seen = observed(forever)
+
+    def guard(_execution: ToolExecution) -> None:
+        if where == "guard":
+            hold_loop(2 + late)
+
+    async def wrapper(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        if where == "wrapper":
+            hold_loop(2 + late)
+        objections.append(execution.objection())
+        return await proceed(execution)
+
+    objections: list[str | None] = []
+    registry.guard(guard)
+    registry.wrap(wrapper)
+    async with open_call_scope() as scope:
+        with trio.move_on_after(2):
+            if where == "entry":
+                hold_loop(2 + late)
+            await registry.execute(call(scope, "forever"))
+
+    assert facts(seen.only) == "cancelled ABORTED_BEFORE_DISPATCH not_dispatched ambient:ambient"
+    assert caused_at(seen.only) == 2.0
+    assert objections == (["ABORTED_BEFORE_DISPATCH"] if where == "wrapper" else [])
+
+
+@pytest.mark.rule("BO-6", "CA-2", "CA-1")
+@pytest.mark.parametrize("whose", ["caller", "ambient"])
+async def test_a_deadline_reached_in_the_very_last_step_of_a_body_counts(
+    autojump_clock: MockClock, whose: str
+) -> None:
     registry, seen = observed()
 
     @registry.tool
@@ -1717,16 +1752,15 @@ async def test_a_deadline_reached_in_the_very_last_step_of_a_body_counts(autojum
 
     for seconds in (1.5, 2.0):
         started = trio.current_time()
-        async with open_call_scope(timeout=2) as scope:
-            await registry.execute(
-                ToolCall(name="exactly", arguments={"seconds": seconds}, scope=scope, call_id=f"{seconds}")
-            )
+        with trio.move_on_after(2 if whose == "ambient" else 50):
+            async with open_call_scope(timeout=2 if whose == "caller" else 50) as scope:
+                await registry.execute(call(scope, "exactly", seconds=seconds))
         if seconds == 2.0:
             assert caused_at(seen.results[1]) == started + 2.0
 
     assert [facts(result) for result in seen.results] == [
         "ok returned",
-        "cancelled ABORTED returned deadline:caller",
+        f"cancelled ABORTED returned {'deadline:caller' if whose == 'caller' else 'ambient:ambient'}",
     ]
 
 
@@ -1903,6 +1937,26 @@ async def test_a_def_body_that_is_cancelled_as_it_gets_its_thread_is_never_calle
     assert called == []
     assert facts(seen.only) == "cancelled ABORTED_BEFORE_DISPATCH not_dispatched caller:caller"
     assert limiter.borrowed_tokens == 0
+
+
+@pytest.mark.rule("BO-13")
+async def test_a_def_body_starts_when_it_has_got_its_thread(autojump_clock: MockClock) -> None:
+    registry, seen = observed()
+    limiter = trio.to_thread.current_default_thread_limiter()
+
+    @registry.tool
+    def threaded() -> str:
+        return "threaded"
+
+    async with open_call_scope() as scope, trio.open_nursery() as nursery:
+        for _ in range(int(limiter.total_tokens)):
+            await limiter.acquire_on_behalf_of(object())
+        nursery.start_soon(registry.execute, call(scope, "threaded"))
+        await trio.sleep(2)
+        limiter.total_tokens += 1
+
+    assert facts(seen.only) == "ok returned"
+    assert seen.executions[0].started_at == 2.0
 
 
 @pytest.mark.rule("BO-13")

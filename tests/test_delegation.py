@@ -830,6 +830,29 @@ async def test_a_retry_starts_over_and_contexts_accumulate(autojump_clock: MockC
     assert seen.only.contexts == ("attempt 1", "attempt 2", "attempt 3")
 
 
+@pytest.mark.rule("WR-11", "NE-2", "NE-9")
+async def test_a_retried_body_may_call_other_tools_again(autojump_clock: MockClock) -> None:
+    registry, seen = observed(nap)
+
+    @registry.tool
+    async def flaky(ctx: ToolContext) -> str:
+        result = await ctx.call("nap", {"seconds": 1})
+        if len(seen.results) == 1:
+            raise ToolError("once", code="ONCE")
+        return result.text
+
+    async def retry(execution: DispatchExecution, proceed: Proceed) -> ToolResult:
+        if execution.name == "flaky":
+            await proceed(execution)
+        return await proceed(execution)
+
+    registry.wrap(retry)
+    async with open_call_scope() as scope:
+        await registry.execute(call(scope, "flaky"))
+
+    assert seen.published == ["nap: ok returned"] * 2 + ["flaky: ok returned"]
+
+
 @pytest.mark.rule("WR-11", "BO-1")
 async def test_each_attempt_looks_the_tool_up_afresh(autojump_clock: MockClock) -> None:
     registry, _ = observed()

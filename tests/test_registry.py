@@ -237,7 +237,18 @@ async def test_a_call_that_is_pending_after_its_cancellation_shows_where_it_is_p
 
 
 @pytest.mark.parametrize(
-    "where", ["nested", "nested def", "thread", "waiting thread", "child", "own nursery", "generator", "trio"]
+    "where",
+    [
+        "nested",
+        "nested def",
+        "thread",
+        "waiting thread",
+        "child",
+        "child of a thread",
+        "own nursery",
+        "generator",
+        "trio",
+    ],
 )
 async def test_a_stuck_body_is_shown_at_the_line_of_its_author(where: str) -> None:
     """Not at a line of Python, trio or the library, which tells nobody what to do."""
@@ -280,6 +291,11 @@ async def test_a_stuck_body_is_shown_at_the_line_of_its_author(where: str) -> No
     @registry.tool
     async def child(*, ctx: ToolContext) -> str:
         ctx.nursery.start_soon(wait)
+        return "done"
+
+    @registry.tool(name="child of a thread")
+    def child_of_thread(*, ctx: ToolContext) -> str:
+        trio.from_thread.run_sync(ctx.nursery.start_soon, wait)
         return "done"
 
     @registry.tool(name="own nursery")
