@@ -1343,6 +1343,39 @@ async def test_an_interrupt_among_running_siblings_awaits_their_cleanup(autojump
     assert seen.results[1].cause is None
 
 
+@pytest.mark.rule("BA-13", "BA-2")
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
+async def test_an_interrupt_out_of_what_classifies_a_call_ends_the_batch(
+    autojump_clock: MockClock, kind: type[BaseException]
+) -> None:
+    registry, seen, _ = workshop()
+    asked: list[float] = []
+
+    def classifies(_arguments: object) -> bool:
+        asked.append(trio.current_time())
+        raise kind
+
+    @registry.tool(concurrency_safe=True)
+    async def naps() -> str:
+        await trio.sleep(5)
+        return "slept"
+
+    @registry.tool(concurrency_safe=classifies)
+    async def unclear() -> str:
+        return "never"
+
+    async with open_call_scope() as scope:
+        with pytest.raises(kind):
+            await registry.execute_batch([call(scope, name) for name in ("naps", "unclear", "naps")])
+
+    assert asked == [0.0]
+    assert seen.published == [
+        "naps: cancelled ABORTED cancelled sibling:batch",
+        "unclear: cancelled ABORTED_BEFORE_DISPATCH not_dispatched sibling:batch",
+        "naps: cancelled ABORTED_BEFORE_DISPATCH not_dispatched sibling:batch",
+    ]
+
+
 @pytest.mark.rule("BA-13", "PU-9")
 @pytest.mark.parametrize("calls", ["parallel", "exclusive"])
 def test_a_real_interrupt_while_the_batch_waits_ends_it_and_loses_no_result(calls: str) -> None:

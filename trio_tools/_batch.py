@@ -10,8 +10,7 @@ their caller would, and nothing else has to know about it (`BA-11`).
 """
 
 import math
-from collections.abc import Awaitable, Callable, Iterable
-from typing import TypeVarTuple
+from collections.abc import Iterable
 
 import trio
 from attrs import define, field
@@ -28,8 +27,6 @@ from ._result import CancelCause, CauseKind, ToolOutcome, ToolResult
 from ._scope import lifetime_of
 
 __all__ = ["execute_batch"]
-
-Ts = TypeVarTuple("Ts")
 
 _PASSES_TO_DISPATCH = 2
 """Scheduler passes after which a call that is still in its wrappers is taken to wait there."""
@@ -156,7 +153,7 @@ class _Batch:
         """Start each call in order, or skip it."""
         self._advance()
         for entry in self.entries:
-            await self._attend(self._until_startable, entry)
+            await self._until_startable(entry)
             if entry.skipped is not None:
                 self._advance()
                 continue
@@ -164,25 +161,20 @@ class _Batch:
             if entry.exclusive:
                 self._barrier = entry.index
             nursery.start_soon(entry.run, name=f"batch call {entry.life.name!r}")
-            await self._attend(self._until_begun, entry)
-        await self._attend(self._until_all_published)
-
-    async def _attend(self, wait: Callable[[*Ts], Awaitable[None]], *args: *Ts) -> None:
-        """Wait for calls, whatever interrupts this task meanwhile (`BA-13`)."""
-        while True:
-            try:
-                await wait(*args)
-            except BaseException as interrupt:
-                self.interrupted(interrupt)
-            else:
-                return
+            await self._until_begun(entry)
+        await self._until_all_published()
 
     async def _until_startable(self, entry: _Entry) -> None:
         while True:
             entry.skipped = entry.life.cause_now()
             if entry.skipped is not None:
                 return
-            entry.exclusive = not self._is_parallel(entry)
+            try:
+                entry.exclusive = not self._is_parallel(entry)
+            except BaseException as interrupt:
+                # Which cancels this call too.
+                self.interrupted(interrupt)
+                continue
             if self._may_start(entry):
                 return
             await self._next_news()
