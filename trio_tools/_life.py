@@ -146,18 +146,18 @@ class Life:
         self.parent: Final = parent
         self.token: Final = ExecutionToken.__new__(ExecutionToken)
         self.token._execution = self  # pyright: ignore[reportPrivateUsage]
-        self.raw = raw
+        self.raw: object = raw
         self.arguments: JsonValue | None = None
         self.refusal: NotLossless | None = None
         # The plan of the tool that was visible at entry; later the one that took the arguments, if any did.
-        self.taker = taker
+        self.taker: PlanOfArguments | None = taker
 
         # What it runs in.
         self.layer: Final = layer
         self.settings: Final = settings
         self.flights: Final = flights
         self.nest: Final = nest
-        self.finalizer = finalizer
+        self.finalizer: Callable[..., object] | None = finalizer
         self.on_begun: Callable[[], None] | None = None
         self.view: object = None
 
@@ -170,17 +170,17 @@ class Life:
         self.lexical: Ambient | None = None
         self.derived: tuple[ScopeView, ...] = ()
         self.spans: Final[list[FusedScope]] = []
-        self.abandoned = 0
-        self.stale = True
-        self.checked_at = -math.inf
-        self.effective = math.inf
+        self.abandoned: int = 0
+        self.stale: bool = True
+        self.checked_at: float = -math.inf
+        self.effective: float = math.inf
         self.decided_by: CancelCause | None = None
-        self.decided_at = -math.inf
+        self.decided_at: float = -math.inf
 
         # Where it is.
-        self.phase = Phase.ENTRY
-        self.since = self.clock.current_time()
-        self.scheduled = False
+        self.phase: Phase = Phase.ENTRY
+        self.since: float = self.clock.current_time()
+        self.scheduled: bool = False
         self.task: trio.lowlevel.Task | None = None
         self.nursery: trio.Nursery | None = None
         self.thread: int | None = None
@@ -188,8 +188,9 @@ class Life:
 
         # What has come of it so far.
         self.tool: Tool | None = None
-        self.dispatched = self.settled = False
-        self.settlement = Settlement.NOT_DISPATCHED
+        self.dispatched: bool = False
+        self.settled: bool = False
+        self.settlement: Settlement = Settlement.NOT_DISPATCHED
         self.started_at: float | None = None
         self.settled_at: float | None = None
         self.contexts: Final[list[Context | list[Context]]] = []
@@ -415,13 +416,15 @@ class Attempt:
         self.sources: Final = sources
         self.scope: trio.CancelScope | None = None
         self.nursery: trio.Nursery | None = None
-        self.invoked = False
-        self.returned = False
+        self.invoked: bool = False
+        self.returned: bool = False
         self.value: object = None
-        self.left_open = self.cancelled_itself = False
+        self.left_open: bool = False
+        self.cancelled_itself: bool = False
         self.raised: BaseException | None = None
         self.errors: Final[list[BaseException]] = []
         self.interrupt: BaseException | None = None
-        self.settled = self.concludes = False
+        self.settled: bool = False
+        self.concludes: bool = False
         self.artifacts: tuple[Artifact, ...] = ()
         self.write: WriteTarget | None = None
