@@ -166,7 +166,8 @@ def lint(session: nox.Session) -> None:
 def wheel(session: nox.Session) -> None:
     """Build, install into empty environments, and run the tests from an empty folder."""
     session.install(*_group("wheel"))
-    place = Path(session.create_tmp())
+    # Absolute, for what is installed there is run from another folder.
+    place = Path(session.create_tmp()).resolve()
     shutil.rmtree(place)
     place.mkdir()
     session.run("python", "-m", "build", "--outdir", str(place / "dist"), silent=True)
