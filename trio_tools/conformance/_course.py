@@ -9,9 +9,9 @@ from attrs import define, field, frozen
 
 from ._arguments import shrink_arguments
 from ._case import Case, Kind, Mode, token_of
-from ._job import BITS, answers_of, complaints_of, is_lost
+from ._job import answers_of, complaints_of, is_lost
 from ._judges import Complaint
-from ._manifest import MANIFEST, NO_REACH, Verdict
+from ._manifest import BITS, MANIFEST, NO_REACH, Verdict
 from ._plan import Reference, first_wave, references, sampled, second_wave
 from ._report import Finding, Report
 from ._runner import Subject

@@ -2,21 +2,18 @@
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, NoReturn
+from typing import Any, NoReturn
 
 from ._case import Case, Kind
 from ._fixture import FixtureError
 from ._judges import Complaint
-from ._manifest import MANIFEST, judge
+from ._manifest import judge
 from ._observation import Observation
 from ._runner import Runner, Subject
 from ._site import Site
 from ._workers import Answer, WorkerError, answers
 
-__all__ = ["BITS", "answers_of", "complaints_of", "is_lost"]
-
-BITS: Final = {requirement.id: index for index, requirement in enumerate(MANIFEST)}
-"""The bit of each requirement in an answer: whether the run decides it."""
+__all__ = ["answers_of", "complaints_of", "is_lost"]
 
 
 def _job(subject: Subject, cases: Sequence[Case]) -> Any:

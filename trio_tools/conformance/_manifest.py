@@ -37,7 +37,7 @@ from ._judges import (
 from ._observation import Observation
 from ._runner import Subject
 
-__all__ = ["MANIFEST", "NO_REACH", "Requirement", "Verdict", "judge"]
+__all__ = ["BITS", "MANIFEST", "NO_REACH", "Requirement", "Verdict", "judge"]
 
 
 @final
@@ -332,11 +332,15 @@ MANIFEST: Final = (
 """Every requirement, in the order of the report."""
 
 
+BITS: Final = {requirement.id: index for index, requirement in enumerate(MANIFEST)}
+"""The bit of each requirement in an answer: whether the run decides it."""
+
+
 @lru_cache(maxsize=16)
 def _deciding(subject: Subject, kind: Kind) -> tuple[tuple[int, str, Judge], ...]:
     return tuple(
-        (1 << index, requirement.id, requirement.judge)
-        for index, requirement in enumerate(MANIFEST)
+        (1 << BITS[requirement.id], requirement.id, requirement.judge)
+        for requirement in MANIFEST
         if kind in requirement.kinds and not requirement.applies(subject)
     )
 
